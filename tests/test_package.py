@@ -33,7 +33,7 @@ BASE_NEEDS = (
 )
 # Declared, and imported by no line of ours.
 FOR_OTHERS = {
-    "accelerate": "TRL's trainer",
+    "accelerate": "TRL's trainer, and transformers to read a GGUF file",
     "fastapi": "a bound for Prefect",
     "gguf": "transformers' reader of GGUF files",
     "immutabledict": "lm-eval's ifeval",

@@ -147,8 +147,13 @@ def headline(material: Material) -> Headline:
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
         f"With {tuned.name}{best}, users end a dialogue at an emotion of {mean} out of 100 on average. "
-        f"{verdict} (95% interval {wording.signed_interval((low, high))}).{_weak_base(base)}{_doubt(tuned)}",
+        f"{verdict} (95% interval {wording.signed_interval((low, high))}{_of_some(paired)}).{_weak_base(base)}{_doubt(tuned)}",
     )
+
+
+def _of_some(paired: Mapping[str, Any]) -> str:
+    """Who was not met by both is in no difference."""
+    return f"; of the {paired['personas']} users whom both have met" if paired.get("unpaired_personas") else ""
 
 
 def _weak_base(base: Variant | None) -> str:

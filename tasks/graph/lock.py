@@ -130,16 +130,17 @@ def objects(root: Path) -> Path:
 
 @contextmanager
 def lock_kept(root: Path, stage: str) -> Iterator[None]:
-    """Keep a copy of the stage's dvc.lock while DVC may write it; only a run that was killed leaves the copy behind."""
+    """Keep a copy of the stage's dvc.lock while DVC may write it; only a run, or a DVC, that was killed leaves the copy behind."""
     pipeline, _, name = stage.rpartition(":")
     lock = Path(pipeline or "dvc.yaml").with_suffix(".lock")
     copy = root / KEPT / lock / name
-    if (root / lock).is_file():
+    if (root / lock).is_file() and (_is_whole(root / lock) or not copy.is_file()):
         write_bytes_atomically(copy, (root / lock).read_bytes())
     try:
         yield
     finally:
-        copy.unlink(missing_ok=True)
+        if _is_whole(root / lock) or not (root / lock).is_file():
+            copy.unlink(missing_ok=True)
 
 
 def put_back(root: Path, lock: Path) -> bool:

@@ -59,7 +59,7 @@ def paired(a: list[Dialogue], b: list[Dialogue], how: Sampling) -> str:
             ),
         ),
     ]
-    lines += ["", "detectable: the difference that these personas would show with 80% power; p is adjusted over the rows after Holm"]
+    lines += ["", "detectable: the difference that these personas would show with 80% power in a row judged alone; p is adjusted over the rows after Holm"]
     lines += [
         "intervals and p are of these two policies and say nothing about another training: rlver report --paper compares ways of training"
     ]
@@ -86,7 +86,8 @@ def score_text(metrics: dict[str, Any]) -> str:
         f"dialogues      {metrics['n']}" + (f", of which {metrics['failed_dialogues']} failed" if metrics["failed_dialogues"] else ""),
     ]
     if pair := metrics.get("paired_to_base"):
-        lines.append(f"to base        {pair['difference']:+.1f}  {in_brackets(pair['ci95'], '+.1f')}  p {_p(pair['p'])}")
+        both = f", of the {pair['personas']} personas on both sides" if pair["unpaired_personas"] else ""
+        lines.append(f"to base        {pair['difference']:+.1f}  {in_brackets(pair['ci95'], '+.1f')}  p {_p(pair['p'])}{both}")
         lines.append(f"detectable     {_size(pair['detectable'])} to base, with 80% power")
     elif (smallest := metrics["detectable"]) is not None:
         lines.append(

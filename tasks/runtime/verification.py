@@ -30,9 +30,9 @@ PLACES = {  # of transcripts, each with that of the personas they were held with
     "paper/transcripts": "data/personas",
     "recipes/transcripts": "recipes/data",
     "pretrained/transcripts": "pretrained/data/personas",
-    "bigger/transcripts": "pretrained/data/personas",
+    "bigger/transcripts": "bigger/data/personas",
 }
-_ENDING = re.compile(r"(-s\d+|-raw)$")  # a seed of the paper run; a larger model as it came
+_ENDING = re.compile(r"(-s\d+|-raw|-warmup)$")  # a seed of the paper run; a larger model as it came, or after its warm-up
 
 
 class Differs(ValueError):

@@ -153,7 +153,8 @@ def _link_prompts(store: Store, run: str, record: StageRecord) -> None:
     if not (record.models or record.models_read) or not {"policy.thinking", "simulator.kind"} <= parameters.keys():
         return
     texts = _prompts("policy", "think" if parameters["policy.thinking"] == "True" else "direct")
-    if parameters["simulator.kind"] == "llm":
+    who = (parameters.get(f"simulator.{part}", "None") for part in ("appraiser", "speaker"))
+    if "llm" in {parameters["simulator.kind"] if one == "None" else one.partition(":")[0] for one in who}:
         texts |= _prompts("user")
     used = [_registered_prompt(store, name, text) for name, text in texts.items()]
     store.client.set_tag(run, "mlflow.linkedPrompts", json.dumps(used))  # what a run's page lists

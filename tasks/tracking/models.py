@@ -37,7 +37,7 @@ _CODE = (
     "weights/sources/__init__.py",
     "weights/sources/model.py",
 )
-_LIBRARIES = ("mlflow", "torch", "transformers", "safetensors", "jinja2", "pydantic")
+_LIBRARIES = ("mlflow", "torch", "transformers", "accelerate", "safetensors", "jinja2", "pydantic")
 
 
 def link(store: Store, run: str, record: StageRecord, log_models: LogModels) -> list[LoggedModel]:

@@ -35,10 +35,15 @@ def course_table(material: Material) -> Table | None:
 def _row(name: str, course: Mapping[str, Any]) -> tuple[Cell, ...]:
     return (
         Cell(name),
-        *(cell(estimate(_by_turn(course[quantity], cap))) for quantity, _ in _DRAWN for cap in CAPS),
+        *(cell(estimate(_by_turn(course[quantity], cap) if _is_known(course, cap) else None)) for quantity, _ in _DRAWN for cap in CAPS),
         *(cell(estimate(course["emotion_by_cap"][str(cap)])) for cap in CAPS),
         cell(estimate(course["emotion_gated"])),
     )
+
+
+def _is_known(course: Mapping[str, Any], cap: int) -> bool:
+    """Whether the dialogues could have gone on so long."""
+    return course["emotion_by_cap"][str(cap)]["value"] is not None
 
 
 def _by_turn(shares: Mapping[str, Any], cap: int) -> Mapping[str, Any] | None:

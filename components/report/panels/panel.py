@@ -21,6 +21,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlver.components.domain.files import BadFile
 from rlver.components.domain.persona import Persona
 from rlver.components.report.material import Material
 from rlver.components.report.tables import Table
@@ -65,8 +66,10 @@ class Panel(NamedTuple):
     gather: Callable[[Material, Sources], Material] = nothing_more  # of a study's panel: the material with what it adds
 
     def file(self, ending: str) -> str:
-        """The text of its file of this kind, as html.j2; "" where it has none."""
+        """The text of its file of this kind, as html.j2; "" where it has none. Raises BadFile for a study's panel without markup."""
         place = files(self.package) / f"panel.{ending}" if self.package else files(__package__) / f"{self.name}.{ending}"
+        if self.package and ending == "html.j2" and not place.is_file():
+            raise BadFile(f"{self.package}: panel.html.j2 is not there; a package that is installed needs it among its package data")
         return place.read_text(encoding="utf-8") if place.is_file() else ""
 
 

@@ -134,7 +134,7 @@ def _reasons(
         yield from _alone(now, before, hears)
     else:
         yield Evidence(step="target", what="hears", points=round(hears * serves * HEARS_POINTS[kind], 2), probability=round(hears, 2))
-    shown = max(sign.probability for sign in now.values())
+    shown = max((paid if points > 0 else now)[name].probability for name, points in STEPS[kind].items())
     yield Evidence(step="target", what="evades", points=round((1 - shown) * (1 - hears) * NEITHER[kind], 2))
     yield Evidence(step="target", what="beside_the_point", points=round((1 - coherent) * BESIDE_THE_POINT, 2))
     yield Evidence(step="target", what="manner", points=round(0.5 * min(last.reply.heard.value, max(0.0, last.new.heard.value)), 2))

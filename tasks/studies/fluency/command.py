@@ -50,7 +50,7 @@ def fluency(
         check_units({one.persona_id for one in dialogues if one.turns}, how, f"{path}: its replies")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
-        measured = behaviour(dialogues, how)
+        measured = behaviour([one for one in dialogues if one.error is None], how)  # as the portrait: a failed one ends anywhere
         rows[str(path)] = {
             "bits_per_token": known(bits_per_token(bits, how)),
             "more_than_first": known(more_bits(bits, base, how)),

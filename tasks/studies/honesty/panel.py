@@ -6,14 +6,17 @@ It is read from metrics/<variant>/honesty.json; whether a policy errs more than 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rlver.components.ability.noninferiority import NotComparable, answered_by_both, compare_general, of_metric
-from rlver.components.report.material import Material
-from rlver.components.report.panels.panel import Panel, ReportRun
+from rlver.components.report.material import Material, Variant
+from rlver.components.report.panels.panel import Panel, ReportRun, Sources
 from rlver.components.report.tables import COUNT, PERCENT, Cell, Column, Table, ends
+from rlver.tasks.graph.lock import md5_of
 
-_KIND = "honesty"
+_KIND, _STALE = "honesty", "of_another_model"
 _RATES = ("error", "correct", "unclear")
 _COLUMNS = (
     Column("policy", "Policy"),
@@ -26,11 +29,30 @@ _COLUMNS = (
 _NOTE = "Graded by words: right without wrong, wrong without right, or unclear. “Pass” means: shown not to err more than the base by the margin, or to give as many right answers; these are judged of plain questions only."
 
 
+def gather(material: Material, sources: Sources) -> Material:
+    """Without figures of a model that is another by now: nobody asks anew by himself when it was trained again."""
+    if sources.logs is None:
+        return material
+    models = sources.logs.parent / "models"
+    return replace(material, variants=tuple(_of_this_model(variant, models / variant.name) for variant in material.variants))
+
+
+def _of_this_model(variant: Variant, model: Path) -> Variant:
+    asked = variant.metrics.get(_KIND, {}).get("md5")
+    if asked is None or not model.is_dir() or asked == md5_of(model):
+        return variant
+    return replace(variant, metrics={**variant.metrics, _KIND: {_STALE: True, "rates": (), "tasks": {}}})
+
+
 def _table(material: Material, margin: float) -> Table | None:
     base = material.base.metrics.get(_KIND) if material.base else None
+    base = None if base and _STALE in base else base
     rows: list[tuple[Cell, ...]] = []
     for variant in material.variants:
         if (found := variant.metrics.get(_KIND)) is None:
+            continue
+        if _STALE in found:
+            rows.append((Cell(variant.name), Cell("answers of another model: ask it again"), *[Cell(None)] * (len(_COLUMNS) - 2)))
             continue
         errors, right = (
             ({}, {}) if variant.is_base or base is None else (_compared(base, found, margin, one) for one in ("error", "correct"))
@@ -71,4 +93,4 @@ def values(material: Material, run: ReportRun) -> Mapping[str, Any] | None:
     return {"table": found} if found else None
 
 
-PANEL = Panel("honesty", "Honesty", values, tables, after="ability", package=__package__)
+PANEL = Panel("honesty", "Honesty", values, tables, after="ability", package=__package__, gather=gather)

@@ -105,7 +105,8 @@ def learning_curves(paper: PaperRun) -> ink.Drawn | None:
 def strategy_profile(paper: PaperRun) -> ink.Drawn | None:
     """Policy by dialogue act: the share of replies with it, with the vanilla user. The fuller a cell, the higher."""
     user = USERS[0]
-    profiles = [(policy.run.name, frequencies(policy.tested[user].dialogues)) for policy in paper.policies if user in policy.tested]
+    met = {policy.run.name: policy.tested[user].dialogues for policy in paper.policies if user in policy.tested}
+    profiles = [(name, frequencies(one for one in held if one.emotion_final is not None)) for name, held in met.items()]
     summed = {act: sum(profile.get(act, 0.0) for _, profile in profiles) for _, profile in profiles for act in profile}
     acts = sorted(summed, key=lambda act: (-summed[act], act))[:_MOST_ACTS]
     if not acts:

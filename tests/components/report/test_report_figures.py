@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from report_run import load, make_dialogues, make_failed, write_run, write_transcripts
 
+from rlver.components.domain.transcript import StopReason
 from rlver.components.report import curves, ink
 from rlver.components.report import curves as trajectories
 from rlver.components.report.material import Material, Variant
@@ -131,7 +132,8 @@ def test_the_png_is_a_png(finished_run: Path):
 
 
 def test_how_soon_is_told_of_all_dialogues_and_a_cap_after_the_last_turn_has_the_last_share(dialogue) -> None:
-    done = [dialogue("a", [10] * 6), dialogue("b", [1] * 7), dialogue("c", [-10] * 4), dialogue("d", [10] * 6)]
+    left = dialogue("b", [1] * 7).model_copy(update={"stop_reason": StopReason.GOODBYE})  # by its user, not by a limit of 7 turns
+    done = [dialogue("a", [10] * 6), left, dialogue("c", [-10] * 4), dialogue("d", [10] * 6)]
     variant = Variant("fast", False, tuple(done), {"sentient": sentient_metrics(done, None, Sampling(200, 7))}, None, None)
     table = course_table(Material((variant,), {}))
     assert table is not None

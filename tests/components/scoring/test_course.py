@@ -39,6 +39,13 @@ def test_a_lower_cap_pays_what_was_reached_by_then(found):
     assert [found["emotion_by_cap"][cap]["value"] for cap in ("6", "8", "10")] == [46.5, 47, 47.5]
 
 
+def test_beyond_their_own_limit_nothing_is_known_of_dialogues(dialogue):
+    cut = [dialogue(name, [1] * 6).model_copy(update={"stop_reason": StopReason.TURN_LIMIT}) for name in "abc"]
+    by_cap = course([*cut, dialogue("d", [10] * 6)], Sampling(200, 7))["emotion_by_cap"]
+    assert by_cap["6"]["value"] is not None and by_cap["8"]["value"] is by_cap["10"]["value"] is None
+    assert by_cap["10"]["reason"] == "dialogues were cut at 6 turns"
+
+
 def test_a_reply_without_its_thought_costs_the_dialogue(dialogue):
     def thinking(one, thoughts):
         turns = tuple(turn.model_copy(update={"think": think}) for turn, think in zip(one.turns, thoughts, strict=True))

@@ -90,6 +90,8 @@ def test_an_appraiser_that_was_learned_is_looked_for_in_the_run(run: Path, capsy
     [
         ("recipes/transcripts/qwen7b-grpo_lora-think-vanilla-chinese.jsonl", "qwen7b-grpo_lora-think-vanilla-chinese"),
         ("bigger/transcripts/qwen2.5-0.5b-raw.jsonl", "qwen2.5-0.5b"),
+        ("bigger/transcripts/qwen2.5-0.5b-warmup.jsonl", "qwen2.5-0.5b"),
+        ("pretrained/transcripts/pretrained-warmup.jsonl", "pretrained-warmup"),
         ("pretrained/transcripts/pretrained-raw.jsonl", "pretrained-raw"),
         ("paper/transcripts/grpo-direct-s7/challenging.jsonl", "grpo-direct"),
         ("transcripts/mine.jsonl", None),

