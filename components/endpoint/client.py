@@ -229,6 +229,9 @@ def parse_answer(content: bytes, seconds: float, key: Key) -> ChatAnswer:
     except UnusableBody as error:
         raise malformed(str(error)) from None
     except (KeyError, IndexError, TypeError, AttributeError):
+        said = complaint(body, key)[0] if isinstance(body, dict) and body.get("error") else ""
+        if said:  # of routers, whose status was sent before the trouble came
+            raise Hiccup("error_in_answer", f"an error in place of an answer: {said}", _TROUBLE, may_have_cost=True) from None
         raise malformed("no choice with a message in it") from None
     fields: tuple[tuple[str, Any, Any], ...] = (
         ("content", text, str | None),

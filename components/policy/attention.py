@@ -143,8 +143,8 @@ class RowCache(Cache):
         room = self.keys[0].shape[2]
         if longest > room:
             more = min(max(longest, 2 * room), capacity) - room
-            for layers in (self.keys, self.values):
-                layers[:] = [pad(layer, (0, 0, 0, more)) for layer in layers]
+            keys, values = ([pad(layer, (0, 0, 0, more)) for layer in layers] for layers in (self.keys, self.values))
+            self.keys, self.values = keys, values  # both or, where memory ends, neither
 
     def reorder(self, order: Sequence[int], longest: int) -> None:
         """Row i becomes what row `order[i]` was, up to `longest` tokens."""

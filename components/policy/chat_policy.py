@@ -22,6 +22,7 @@ from rlver.components.endpoint.chat import (
     RequestTooLong,
 )
 
+SILENCE = "…"  # what a later request has of an empty reply: some servers refuse an empty message
 _SEEDS = 2**31  # some servers take no larger seed
 
 
@@ -83,7 +84,7 @@ class ChatSession:
         answer = await self._ask(request)
         said = said_in(answer.text, policy.thinking, answer.reasoning)
         kept = answer.text if policy.thinking and not policy.strip_thoughts else said.reply
-        self._messages = (*messages, Message("assistant", kept))
+        self._messages = (*messages, Message("assistant", kept if kept.strip() else SILENCE))
         self._turns += 1
         return Reply(said, answer.finish_reason == "length", reply_tokens=None, think_tokens=None)
 

@@ -34,7 +34,7 @@ _warnings.addFilter(lambda record: record.levelno >= logging.ERROR)  # they are 
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_HEADER = 16 * 2**20  # bytes of the JSON that begins a safetensors file; a shard of the largest models has half of one of these MiB
-MOST_JSON, MOST_OTHER_JSON = {"tokenizer.json": 64 * 2**20, INDEX: 32 * 2**20}, 4 * 2**20  # bytes
+MOST_JSON, MOST_OTHER_JSON = {"tokenizer.json": 64 * 2**20, "tekken.json": 64 * 2**20, INDEX: 32 * 2**20}, 4 * 2**20  # bytes
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _ELSEWHERE = {  # keys of config.json that make transformers read or run something else than the folder's plain weights
     "quantization_config": "quantised weights cannot be trained or compared; take the model as it was before",

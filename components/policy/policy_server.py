@@ -149,6 +149,11 @@ def quoted(said: Any) -> str:
 
 def answer(url: str, path: str, response: WholeResponse, is_json: bool = True) -> Any:
     """The JSON of a good answer, or None of one that is to be none. Raises PolicyServerFailed for any other."""
+    if response.status_code == httpx.codes.NOT_FOUND and path.endswith("_lora_adapter"):
+        raise PolicyServerFailed(
+            f"{without_secrets(url)}{path}: no such address, or no such adapter; for rollout.push: adapters the server needs --enable-lora and "
+            f"VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 (docs/vllm.md): {quoted(response.content.decode(errors='replace'))}"
+        )
     if response.status_code == httpx.codes.NOT_FOUND:
         raise PolicyServerFailed(
             f"{without_secrets(url)}{path}: no such address; the server must be vLLM 0.32 or newer with VLLM_SERVER_DEV_MODE=1 and our "

@@ -59,7 +59,10 @@ def paired(a: list[Dialogue], b: list[Dialogue], how: Sampling) -> str:
             ),
         ),
     ]
-    lines += ["", "detectable: the difference that these personas would show with 80% power in a row judged alone; p is adjusted over the rows after Holm"]
+    lines += [
+        "",
+        "detectable: the difference that these personas would show with 80% power in a row judged alone; p is adjusted over the rows after Holm",
+    ]
     lines += [
         "intervals and p are of these two policies and say nothing about another training: rlver report --paper compares ways of training"
     ]

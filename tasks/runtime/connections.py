@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -125,7 +125,10 @@ def _connection(settings: Settings, role: environment.Role, models: Sequence[str
 
 
 def answers_folder() -> Path:
-    """Of the project, also for an experiment of DVC: what was paid for stays, and one budget holds for all."""
+    """Of the project, also for an experiment of DVC or from a folder below: what was paid for stays, and one budget holds for all."""
     here = Path.cwd().parents
     root = next((one.parents[2] for one in here if one.parts[-3:] == _EXPERIMENTS), None)
-    return ANSWERS if root is None else root / ANSWERS
+    if root is None:
+        with suppress(environment.NoProject):
+            root = environment.project_root()
+    return ANSWERS if root in (None, Path.cwd()) else root / ANSWERS

@@ -6,8 +6,11 @@ Lines come from standard input, a terminal or a pipe; the end of the input ends 
 from __future__ import annotations
 
 import io
+import signal
 import sys
-from contextlib import nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -49,7 +52,8 @@ class Terminal:
             if interactive:
                 self.target.write(f"{who}> ")
                 self.target.flush()
-            line = whole_characters(self.source.readline())
+            with _interrupted_at_once():
+                line = whole_characters(self.source.readline())
             if not line or line.strip().lower() in LEAVE:
                 self.show()
                 return None
@@ -57,6 +61,19 @@ class Terminal:
                 if not interactive:
                     self.show(f"{who}> {line.strip()}")
                 return line.strip()
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """While a person is waited for, Ctrl-C ends that: an event loop would only note it, and wait on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def standard_terminal() -> Terminal:

@@ -53,7 +53,8 @@ def candidate(policy: str, settings: Settings, variant: str | None = None) -> Po
     """
     if not is_served(policy):
         location = policy_location(policy)
-        return PolicyCandidate(variant or Path(os.path.abspath(location)).name.rpartition(":")[2], location)  # `.` has no name
+        own = variant if Path(location).is_dir() else None  # the model of a variant is a folder; an overlay fits any other
+        return PolicyCandidate(own or Path(os.path.abspath(location)).name.rpartition(":")[2], location)  # `.` has no name
     from rlver.tasks.runtime.connections import to_policy
 
     if policy.startswith(OPENAI):

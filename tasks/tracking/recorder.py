@@ -49,7 +49,9 @@ class MlflowRecorder:
         self._pipeline: SpoolEntry | None = None
         self.failed = False  # the pipeline run did not succeed
         self._kept = False
-        self.unsure: Collection[str] = ()  # stages whose code or parameters have changed since they ran: of what commit they are, nobody knows
+        self.unsure: Collection[
+            str
+        ] = ()  # stages whose code or parameters have changed since they ran: of what commit they are, nobody knows
 
     def __enter__(self) -> Self:
         return self

@@ -64,7 +64,9 @@ def test_a_server_has_the_deployments_of_one_folder(prefect_server: None, tmp_pa
         folder.mkdir()
     claim(ours)
     claim(ours.rename(tmp_path / "moved"))
-    with pytest.raises(servers.ServerFailed, match=r"has the deployments of another folder, .*ours.* `prefect variable delete rlver_project`"):
+    with pytest.raises(
+        servers.ServerFailed, match=r"has the deployments of another folder, .*ours.* `prefect variable delete rlver_project`"
+    ):
         claim(others)
 
 

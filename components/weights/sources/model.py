@@ -38,7 +38,7 @@ def of_hub(name: str, parameters: Any = None) -> Path:
         return Path(name)
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(name, revision=revision, allow_patterns=list(DOWNLOADED), ignore_patterns=["*/*"]))
+    return Path(snapshot_download(name, revision=revision, allow_patterns=list(DOWNLOADED), ignore_patterns=["*/*", "consolidated*"]))
 
 
 def commit_of(folder: Path) -> str | None:
