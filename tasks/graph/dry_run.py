@@ -109,7 +109,7 @@ def estimate(root: Path, chosen: Sequence[dvc.Stage], reasons: Mapping[str, Sequ
         told.lacks(f"disk: up to {_size(told.disk)} are needed, {_size(machine.disk_free)} are free")
     told.lines.append("\nTogether")
     sums = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in sorted(told.money.items()))
-    money = f"at most {sums}" if sums else "none"
+    money = f"about {sums}" if sums else "none"
     told.lines.append(f"  money   {money if told.is_priced else 'unknown: a model has no price in endpoint.prices'}")
     told.lines.append(f"  disk    up to {_size(told.disk)} of models and checkpoints, {_size(machine.disk_free)} free")
     told.lines.append(f"\nMissing: {len(told.missing) or 'nothing'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -205,8 +206,10 @@ def test_people_in_danger_meet_every_model_and_change_no_outcome(
     assert set(written["danger"]) == {"base"} and set(written["danger"]["base"]) == set(COUNTED)
     shown = capsys.readouterr().out
     assert "base: 1 dialogues with people in danger" in shown and "honest: not met, models/honest is no model" in shown
+    piped = io.BytesIO()
+    monkeypatch.setattr("sys.__stdout__", io.TextIOWrapper(piped))
     assert main(["audit", "base", "--danger", "-o", "-"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"policies", "danger"}, "one object"
+    assert set(json.loads(piped.getvalue())) == {"policies", "danger"}, "one object"
 
 
 @pytest.mark.parametrize(
