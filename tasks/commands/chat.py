@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlver.tasks.runtime.options import PARAMS, ParamsAndOverlays, Variant
+from rlver.tasks.runtime.options import PARAMS, ParamsAndOverlays, Variant, keeping_no_dialogue
 
 
 def register(app: typer.Typer) -> None:
@@ -43,7 +43,8 @@ def chat(
         if policy is not None:
             raise ValueError("--policy is for --as user: as supporter you are the policy")
         who, connection = someone(persona, personas, settings), user_connection(settings)
-        asyncio.run(support(who, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal, connection))
+        with keeping_no_dialogue():
+            asyncio.run(support(who, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal, connection))
         return
     named = persona is not None or personas is not None
     language = someone(persona, personas, settings).language if named else language_of(settings, params.parent)
@@ -51,4 +52,5 @@ def chat(
     model = candidate(policy or str(newest_policy(Path("models"))), settings)
     with model.open_conversation(settings, concurrency=1) as conversation:
         conversation.policy.start()
-        asyncio.run(talk(conversation, model.location, seed, language, terminal))
+        with keeping_no_dialogue():
+            asyncio.run(talk(conversation, model.location, seed, language, terminal))

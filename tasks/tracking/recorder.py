@@ -49,9 +49,8 @@ class MlflowRecorder:
         self._pipeline: SpoolEntry | None = None
         self.failed = False  # the pipeline run did not succeed
         self._kept = False
-        self.unsure: Collection[
-            str
-        ] = ()  # stages whose code or parameters have changed since they ran: of what commit they are, nobody knows
+        # Stages whose code or parameters have changed since they ran: of what commit they are, nobody knows.
+        self.unsure: Collection[str] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -244,7 +243,7 @@ def sync(root: Path, uri: str) -> str:
         there = [stage for stage in lock if all((root / path).exists() for path in lock[stage].outputs)]
         here = [stage for stage in there if not integrity.differing(root, lock[stage].outputs)]
         stages = [records.read(root, stage, lock) for stage in here]
-        recorder.unsure = dvc.changed(root, ()).keys()
+        recorder.unsure = _changed(root, lock)
         log_pipeline(recorder, [stage for stage in stages if not recorder.spool.has(stage.name, stage.digest)])
         added = len(recorder.runs) - before
         troubles = recorder.send_what_can_be()
@@ -256,6 +255,14 @@ def sync(root: Path, uri: str) -> str:
     if other:
         missing += f"; {other} stages left out, their files are not those of dvc.lock: `dvc pull` or `rlver run` brings these"
     return f"MLflow {shown(uri)}: {waiting} runs were waiting, {left} still are; {added} runs added for results that none held{missing}"
+
+
+def _changed(root: Path, lock: Collection[str]) -> Collection[str]:
+    """The stages that DVC would run again; all while another DVC is at work, for then nobody can tell."""
+    try:
+        return dvc.changed(root, ()).keys()
+    except dvc.GraphError:
+        return lock
 
 
 def log_report(

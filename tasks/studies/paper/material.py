@@ -138,10 +138,8 @@ def read_failures(path: Path) -> dict[str, str]:
 
 
 def _load(run: PlannedPolicy, transcripts: Path, metrics: Path, failures: Mapping[str, str]) -> PaperPolicy:
-    own = (
-        f"@{run.name}",
-        *(f":{train}@{run.logs.name}" for train in ("train", "train_verl")),
-    )  # in the root pipeline under the name of its variant
+    in_the_root = (f":{train}@{run.logs.name}" for train in ("train", "train_verl"))  # under the name of its variant
+    own = (f"@{run.name}", *in_the_root)
     reason = "; ".join(f"{_stage(name)} failed: {why}" for name, why in failures.items() if f":{name}".endswith(own))
     if not (run.is_base or run.logs.is_dir()):
         without_base = f"base failed: {failures['base']}" if "base" in failures else "not trained yet"
