@@ -84,6 +84,11 @@ def test_one_bad_answer_costs_one_more_call(tmp_path: Path, reply: Reply) -> Non
     assert answer.text == answer_to("a") and len(server.asked) == 2
 
 
+def test_an_error_that_comes_with_status_200_is_told_in_the_servers_words(tmp_path: Path) -> None:
+    with pytest.raises(EndpointUnavailable, match=r"an error in place of an answer: the provider is gone, 4 times"):
+        chat(tmp_path, lambda number, asked: Reply(body=b'{"error": {"message": "the provider is gone"}}'))
+
+
 def test_retries_end(tmp_path: Path) -> None:
     asked: list[int] = []
 

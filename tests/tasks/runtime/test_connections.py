@@ -42,6 +42,14 @@ def test_an_experiment_of_dvc_keeps_its_answers_in_the_project(
     assert connections.to_user(settings(repository_root)).answers == project / "answers" / "user.db"
 
 
+def test_a_folder_below_the_project_s_uses_its_answers(repository_root: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVER_USER_URL", URL)
+    (project / "dvc.yaml").write_text("stages: {}\n")
+    (project / "evaluations").mkdir()
+    monkeypatch.chdir(project / "evaluations")
+    assert connections.to_user(settings(repository_root)).answers == project / "answers" / "user.db"
+
+
 def settings(repository_root: Path, **endpoint: Any) -> Settings:
     loaded = load_settings(repository_root / "params.yaml").model_dump()
     loaded["simulator"] |= {"kind": "llm"}
