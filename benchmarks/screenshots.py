@@ -1,6 +1,6 @@
-"""Pictures of the pages of a finished run: MLflow's comparison and dialogues, Prefect's last run, three parts of the report.
+"""Pictures of the pages of a finished run: MLflow's comparison and dialogues, Prefect's last run, parts of the report and of the pretrained one.
 
-`python -m benchmarks.screenshots WORKSPACE --report FILE -o docs/images` starts `rlver ui` in the workspace, opens what it prints in a
+`python -m benchmarks.screenshots WORKSPACE --report FILE --pretrained FILE -o docs/images` starts `rlver ui` in the workspace, opens what it prints in a
 headless Chromium, and logs in to Prefect as a person does, with the password from the file that is named. Needs the package chromium.
 """
 
@@ -21,6 +21,7 @@ WIDTH, HEIGHT = 1440, 950
 DRAWN_S = 12.0  # after a page is there, until its charts are
 PICTURES = {"comparison": "mlflow-comparison", "dialogues": "mlflow-dialogues", "last run": "prefect-run"}
 REPORT = {"results": "report-overview", "over_training": "report-over-training", "dialogues": "report-dialogues"}  # by the panel's id
+PRETRAINED = {"over_training": "pretrained-over-training"}
 CLOSE_HELP = """document.querySelector('[data-component-id*=assistant][data-component-id*=close]')?.click();
 [...document.querySelectorAll('button')].find(button => button.textContent === 'Got it')?.click()"""
 
@@ -61,6 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workspace", type=Path)
     parser.add_argument("--report", type=Path, help="an HTML report; of it the top, the panel over training and that of the dialogues")
+    parser.add_argument("--pretrained", type=Path, help="the report of `make pretrained`; of it the panel over training")
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
     browser = installed()
@@ -81,17 +83,23 @@ def main() -> int:
             time.sleep(1.0)
             page.screenshot(arguments.out / f"{picture}.png")
             print(arguments.out / f"{picture}.png", page.run("document.title"))
-        if arguments.report:
-            page.open(arguments.report.resolve().as_uri())
-            for panel, picture in REPORT.items():
-                if not page.run(f"document.getElementById('{panel}') !== null"):
-                    print(f"{arguments.report} has no panel {panel}: {picture}.png is left as it is", file=sys.stderr)
-                    continue
-                page.run(f"document.getElementById('{panel}').scrollIntoView()" if panel != "results" else "scrollTo(0, 0)")
-                time.sleep(1.0)
-                page.screenshot(arguments.out / f"{picture}.png")
-                print(arguments.out / f"{picture}.png")
+        for report, pictures in ((arguments.report, REPORT), (arguments.pretrained, PRETRAINED)):
+            if report:
+                panels(page, report, pictures, arguments.out)
     return 0
+
+
+def panels(page: Chromium, report: Path, pictures: dict[str, str], out: Path) -> None:
+    """A picture of each panel that the report has."""
+    page.open(report.resolve().as_uri())
+    for panel, picture in pictures.items():
+        if not page.run(f"document.getElementById('{panel}') !== null"):
+            print(f"{report} has no panel {panel}: {picture}.png is left as it is", file=sys.stderr)
+            continue
+        page.run(f"document.getElementById('{panel}').scrollIntoView()" if panel != "results" else "scrollTo(0, 0)")
+        time.sleep(1.0)
+        page.screenshot(out / f"{picture}.png")
+        print(out / f"{picture}.png")
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def counts(replies: Mapping[str, Sequence[str]], readers: Sequence[Marks]) -> It
 
 def _shown(name: str, dialogue: Dialogue, readers: Sequence[Marks]) -> Iterator[str]:
     ends = "unscorable" if dialogue.emotion_final is None else f"{dialogue.emotion_start} → {dialogue.emotion_final}"
-    yield f"## {dialogue.persona_id}: {dialogue.hidden_need.replace('_', ' ')}, {ends}"
+    yield f"## {dialogue.persona_id}: {wording.readable(dialogue.hidden_need)}, {ends}"
     yield ""
     yield "| the user says | the model | change | answers |"
     yield "|---|---|---|---|"
