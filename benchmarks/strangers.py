@@ -19,6 +19,7 @@ from random import Random
 
 from rlver.components.domain.files import write_text_atomically
 from rlver.components.domain.transcript import Dialogue
+from rlver.components.report import wording
 from rlver.components.report.dialogues import same_persona_pairs
 from rlver.components.rollout.transcripts import load_transcripts
 
