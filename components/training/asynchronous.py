@@ -11,6 +11,7 @@ import json
 import math
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -27,6 +28,7 @@ from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rlver.components.domain.files import BadFile, write_json
+from rlver.components.domain.transcript import Dialogue
 from rlver.components.rollout.episode import Rollout, check_failed
 from rlver.components.training.adapters import CheckpointsWithoutMoments, WholeCheckpoints
 from rlver.components.training.advantages import turn_advantages
@@ -43,7 +45,6 @@ class Credit:
 
     score: Callable[[Rollout], float | None]  # in 0..1; None: unscorable
     group_size: int
-    scale: str = "batch"  # batch | none
     format_gate: bool = False
     cut_off_penalty: float = 0.0
 
@@ -53,7 +54,7 @@ def samples_of(rollouts: Sequence[Rollout], credit: Credit, version: int, first_
     scored = [(credit.score(one), len(counted_cut_off(one, credit.format_gate))) for one in rollouts]
     reward_D = torch.tensor([math.nan if reward is None else reward - credit.cut_off_penalty * cut for reward, cut in scored])
     before_DK = paid_before(rollouts, credit.format_gate, credit.cut_off_penalty)
-    advantage_DK = turn_advantages(reward_D, before_DK, credit.group_size, credit.scale)
+    advantage_DK = turn_advantages(reward_D, before_DK, credit.group_size, "none")
     for number, (one, (reward, _), advantage_K) in enumerate(zip(rollouts, scored, advantage_DK.tolist(), strict=True)):
         if reward is None or one.dialogue.error is not None:
             continue
@@ -118,14 +119,23 @@ class DialogueWorker:
 
     `hold(persona_ids, number)` gives a dialogue for each id, in order, with the weights as they are then; `batches` are the ids of each call, every
     persona `credit.group_size` times in a row. At most `ahead` samples wait. `first_batch`: a training that goes on leaves out those before it.
+    Of `judged` dialogues, the last ones, at most the share `max_failure_rate` may have failed: a batch alone is too small to be judged.
     """
 
     def __init__(
-        self, hold: Hold, batches: Iterable[Sequence[str]], credit: Credit, weights: WeightsInProcess, ahead: int, max_failure_rate: float
+        self,
+        hold: Hold,
+        batches: Iterable[Sequence[str]],
+        credit: Credit,
+        weights: WeightsInProcess,
+        ahead: int,
+        max_failure_rate: float,
+        judged: int,
     ) -> None:
         self.rollout_buffer: queue.Queue[RolloutSample] = queue.Queue(maxsize=ahead)
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue()  # nothing is measured here
         self._hold, self._batches, self._credit, self._weights, self._max_failure_rate = hold, batches, credit, weights, max_failure_rate
+        self._last: deque[Dialogue] = deque(maxlen=judged)
         self.first_batch = 0
         self._batch_of_group: dict[int, int] = {}
         self._version, self._stopping = 0, threading.Event()
@@ -160,11 +170,17 @@ class DialogueWorker:
                 if self._stopping.is_set():
                     return
                 version, rollouts = self._version, self._hold(persona_ids, number)
-            check_failed([rollout.dialogue for rollout in rollouts], self._max_failure_rate)
+            self._judge([rollout.dialogue for rollout in rollouts])
             for sample in samples_of(rollouts, self._credit, version, group):
                 self._batch_of_group[sample.group_id] = number
                 self._put(sample)
             group += len(rollouts) // self._credit.group_size
+
+    def _judge(self, dialogues: Sequence[Dialogue]) -> None:
+        """Raises TooManyFailures, from the moment that so many have failed as may of all that are judged."""
+        self._last.extend(dialogues)
+        if sum(dialogue.error is not None for dialogue in self._last) > self._max_failure_rate * (self._last.maxlen or 0):
+            check_failed(list(self._last), self._max_failure_rate)
 
     def _put(self, sample: RolloutSample) -> None:
         while not self._stopping.is_set():
@@ -239,11 +255,11 @@ def async_trainer(
         disable_tqdm=True,
         seed=update.seed,
     )
-    credit = Credit(score, train.group_size, train.scale_rewards, update.gates_format, update.reward.cut_off_penalty)
-    waiting = 2 * train.personas_per_step * train.group_size  # samples: two steps of them
+    credit = Credit(score, train.group_size, update.gates_format, update.reward.cut_off_penalty)
+    step = train.personas_per_step * train.group_size
     turns = min(train.max_turns or update.max_turns, update.max_turns)
     batches = _round_and_round(persona_ids_in_order, max(1, train.personas_per_step // turns), train.group_size)
-    worker: Any = DialogueWorker(rollouts, batches, credit, weights, waiting, max_failure_rate)
+    worker: Any = DialogueWorker(rollouts, batches, credit, weights, 2 * step, max_failure_rate, judged=step)
     nothing = Dataset.from_list(
         [{"prompt": [{"role": "user", "content": "-"}]}]
     )  # it wants a data set, and the worker brings the dialogues

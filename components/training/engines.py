@@ -32,6 +32,12 @@ NEEDED: dict[Engine, tuple[Needed, ...]] = {
     "trl-async": (
         Needed("train", "algorithm", "grpo", "it has no critic"),
         Needed("train", "credit", "turn", "its sample is a turn with an advantage of its own"),
+        Needed(
+            "train",
+            "scale_rewards",
+            "none",
+            "of the few dialogues that it holds at once, one that differs by little would weigh as much as any",
+        ),
         Needed("train", "loss_type", "dapo", "it averages over tokens"),
         Needed("train", "beta", 0.0, "it has no reference policy"),
         Needed("train", "updates_per_batch", 1, "it learns once from a sample"),

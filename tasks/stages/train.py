@@ -100,6 +100,7 @@ class TrainingDialogues:
     ahead: OneStepAhead | None = None  # holds the next step's dialogues during an update
     undisturbed: Callable[[], AbstractContextManager[Any]] = nullcontext  # inside, no dialogues are under way
     seconds: tuple[float, float] = (0.0, 0.0)  # of the last rollouts, and of them in the policy
+    judges_failures: bool = True  # False where whoever asks for them does
 
     def __post_init__(self) -> None:
         parameters = self.settings.train
@@ -142,7 +143,8 @@ class TrainingDialogues:
         busy = getattr(sampler, "busy_seconds", 0.0)
         rollouts = processes.gathered(self._learned_from.hold(jobs, started=self.ahead is not None), ROLLOUTS)
         self.seconds = (time.monotonic() - began, getattr(sampler, "busy_seconds", 0.0) - busy)
-        check_failed([rollout.dialogue for rollout in rollouts], self.settings.rollout.max_failure_rate)
+        if self.judges_failures:
+            check_failed([rollout.dialogue for rollout in rollouts], self.settings.rollout.max_failure_rate)
         self.curriculum.observe([rollout.dialogue for rollout in rollouts])
         return rollouts
 
@@ -225,7 +227,7 @@ def train(settings: Settings, variant: str, personas_file: Path, base: Path, out
         from rlver.components.training.asynchronous import WeightsInProcess, async_trainer
 
         weights = WeightsInProcess(model)
-        dialogues.undisturbed = lambda: weights.under_way
+        dialogues.undisturbed, dialogues.judges_failures = lambda: weights.under_way, False
         trainer = async_trainer(
             base,
             tokenizer,

@@ -112,9 +112,7 @@ def test_its_checkpoints_hold_the_moments_or_not(moments: bool, trainer: Any, tm
 def test_a_sample_is_a_turn_with_all_that_was_read_before_it_and_the_credit_of_that_turn() -> None:
     rollouts = Talk().hold(batch(), 0)
     samples = list(samples_of(rollouts, CREDIT, version=5, first_group=7))
-    expected = turn_advantages(
-        torch.tensor([float(score(one) or 0) for one in rollouts]), paid_before(rollouts, False, 0.0), GROUP, "batch"
-    )
+    expected = turn_advantages(torch.tensor([float(score(one) or 0) for one in rollouts]), paid_before(rollouts, False, 0.0), GROUP, "none")
     assert sorted(one.advantage for one in samples) == pytest.approx(
         sorted(value for value in expected.flatten().tolist() if value and value == value)
     )
@@ -143,7 +141,7 @@ def test_a_thought_that_left_the_context_is_in_its_own_turn_alone() -> None:
     one, other = rollout.dialogue.turns[:2]
     low = replace(rollout, dialogue=rollout.dialogue.model_copy(update={"turns": (one, other), "emotion_final": 0}))
     high = replace(rollout, dialogue=rollout.dialogue.model_copy(update={"turns": (one, other), "emotion_final": 100}))
-    samples = list(samples_of([low, high], Credit(score, 2, "none"), 0))
+    samples = list(samples_of([low, high], Credit(score, 2), 0))
     assert [list(sample.input_ids) for sample in samples] == [[1, 2, 3, 4], [1, 2, 3, 5, 6]] * 2
     assert [list(sample.completion_mask) for sample in samples] == [[0, 1, 1, 1], [0, 0, 0, 0, 1]] * 2
     assert list(samples[1].old_log_probs) == [0, 0, 0, 0, -4]
@@ -163,7 +161,7 @@ def test_dialogues_that_failed_make_no_sample_and_too_many_end_the_training() ->
     assert own != others and samples and own not in [list(one.input_ids) for one in samples]
     assert own in [list(one.input_ids) for one in samples_of(rollouts, CREDIT, 0)], "it would have made one"
     worker = DialogueWorker(
-        lambda ids, number: [failed(one) for one in talk.hold(ids, number)], [batch(1)], CREDIT, WeightsInProcess(talk.model), 8, 0.05
+        lambda ids, number: [failed(one) for one in talk.hold(ids, number)], [batch(1)], CREDIT, WeightsInProcess(talk.model), 8, 0.05, 4
     )
     worker.start()
     worker.stop()
@@ -171,14 +169,31 @@ def test_dialogues_that_failed_make_no_sample_and_too_many_end_the_training() ->
         worker.check_health(1.0)
 
 
+def test_one_failed_dialogue_of_a_small_batch_does_not_end_the_training_and_as_many_of_the_last_ones_do() -> None:
+    talk = Talk()
+
+    def hold(ids: Sequence[str], number: int) -> list[Rollout]:
+        first, *others = talk.hold(ids, number)
+        return [failed(first), *others]
+
+    for batches, ends in ((1, False), (2, True)):  # of 8 dialogues 1 or 2 failed, and 1 may
+        worker = DialogueWorker(hold, [batch(1)] * batches, CREDIT, WeightsInProcess(talk.model), 1000, 0.125, 8)
+        worker.start()
+        worker._thread.shutdown(wait=True)
+        with pytest.raises(
+            TooManyFailures if ends else RuntimeError, match="2 of 8 dialogues failed" if ends else "all dialogues were held"
+        ):
+            worker.check_health(1.0)
+
+
 def test_when_nothing_is_left_to_learn_from_it_says_so_and_a_full_queue_ends_with_the_training() -> None:
     talk = Talk()
-    worker = DialogueWorker(talk.hold, [batch(1)] * 2, CREDIT, WeightsInProcess(talk.model), 1000, 0.05)
+    worker = DialogueWorker(talk.hold, [batch(1)] * 2, CREDIT, WeightsInProcess(talk.model), 1000, 0.05, 8)
     worker.start()
     worker._thread.shutdown(wait=True)
     with pytest.raises(RuntimeError, match="all dialogues were held"):
         worker.check_health(1.0)
-    full = DialogueWorker(talk.hold, itertools.repeat(batch(1)), CREDIT, WeightsInProcess(talk.model), 1, 0.05)
+    full = DialogueWorker(talk.hold, itertools.repeat(batch(1)), CREDIT, WeightsInProcess(talk.model), 1, 0.05, 8)
     full.start()
     first = full.rollout_buffer.get(timeout=60)
     full.stop()

@@ -12,7 +12,7 @@ from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.components.training.engines import NEEDED, Engine, lacking
 
 ROOT = Path(__file__).parents[3]
-FITS: dict[str, Any] = {"engine": "trl-async", "credit": "turn", "scale_rewards": "batch", "loss_type": "dapo", "beta": 0.0}
+FITS: dict[str, Any] = {"engine": "trl-async", "credit": "turn", "scale_rewards": "none", "loss_type": "dapo", "beta": 0.0}
 
 
 def settings(folder: Path, train: dict[str, Any], **more: Any) -> Any:
@@ -40,6 +40,7 @@ def test_an_engine_trains_what_it_can(tmp_path: Path) -> None:
         ({"beta": 0.01}, {}, r"train\.beta: 0\.01 \(it has no reference policy\); set 0\.0"),
         ({"loss_type": "grpo"}, {}, r"train\.loss_type: grpo \(it averages over tokens\); set dapo"),
         ({"credit": "dialogue"}, {}, r"train\.credit: dialogue .*; set turn"),
+        ({"scale_rewards": "batch"}, {}, r"train\.scale_rewards: batch .*; set none"),
         ({"lora_rank": 4}, {}, r"train\.lora_rank: 4"),
         ({"max_staleness": 1}, {}, r"train\.max_staleness: 1"),
         ({}, {"rollout": {"sampler": "vllm"}}, r"rollout\.sampler: vllm"),

@@ -20,7 +20,7 @@ from rlver.components.training.curves import CurveFile
 from rlver.components.training.watch import TrainingWatch
 from rlver.tasks.stages import train
 
-ASYNC = "train: {engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}\npolicy: {thinking: false}\n"
+ASYNC = "train: {engine: trl-async, credit: turn, scale_rewards: none, loss_type: dapo, beta: 0.0}\npolicy: {thinking: false}\n"
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from rlver.tasks.runtime.assembly import Conversation
 from rlver.tasks.runtime.processes import handling, interrupt
 from rlver.tasks.stages import train
 
-ASYNC = "{engine: trl-async, credit: turn, scale_rewards: batch, loss_type: dapo, beta: 0.0}"
+ASYNC = "{engine: trl-async, credit: turn, scale_rewards: none, loss_type: dapo, beta: 0.0}"
 
 
 class GoesOn(Exception):
