@@ -14,7 +14,11 @@ pytestmark = pytest.mark.slow
     ("title", "said"),
     [
         ("Users with a story of your own", "my-personas.jsonl: 8 personas, all valid"),
-        ("Somebody else's chat logs", "appraised.jsonl: 4 dialogues, 8 appraisals: every emotion follows from its replies"),
+        (
+            "Somebody else's chat logs",
+            "appraised.jsonl: 4 dialogues, 8 appraisals: every emotion follows from its replies; of 4 only the appraisals were derived: "
+            "the user's words, where they begin and why they end are as recorded",
+        ),
         ("A policy behind an endpoint", "yes-man.jsonl: 8 dialogues, 32 appraisals: every emotion follows from its replies"),
         ("A variant of your own", "train.learning_rate: 0.0008 -> 0.0004"),
     ],

@@ -18,6 +18,11 @@ from typing import Any
 from rlver.components.domain.printable import first_line
 
 OPENS_A_THOUGHT = "<think>"  # OPEN of domain/thinking.py, whose prompts are no part of what a benchmark depends on
+ON_SOME_DAY = (  # in front of a template: transformers hands over no function of ours in place of its clock
+    "{% macro strftime_now(form) %}{{ form | replace('%d', '01') | replace('%m', '01') | replace('%b', 'Jan') | replace('%B', 'January')"
+    " | replace('%Y', '2026') | replace('%y', '26') | replace('%A', 'Thursday') | replace('%a', 'Thu') | replace('%H', '12')"
+    " | replace('%M', '00') | replace('%S', '00') }}{% endmacro %}"
+)
 MOST_TEMPLATE = 2**16  # characters of a chat template, which is rendered at every turn; the longest have a third of it
 
 
@@ -75,12 +80,18 @@ class ChatFormat:
         if 0 < len(told) < len(messages) and not self.takes_system:
             first, *rest = messages[len(told) :]
             messages = [{**first, "content": "\n\n".join(message["content"] for message in (*told, first))}, *rest]
-        ids = self.tokenizer.apply_chat_template(list(messages), tokenize=True, add_generation_prompt=generation_prompt, return_dict=False)
-        return list(ids)
+        asked = {"tokenize": True, "add_generation_prompt": generation_prompt, "return_dict": False, **self._clock}
+        return list(self.tokenizer.apply_chat_template(list(messages), **asked))
 
     def _render(self, messages: list[dict[str, str]], generation_prompt: bool = True, system: str | None = None) -> list[int]:
         system = self.system if system is None else system
         return self.of_messages([{"role": "system", "content": system}, *messages], generation_prompt)
+
+    @cached_property
+    def _clock(self) -> dict[str, Any]:
+        """For templates that tell the date (Llama 3.2, SmolLM3): always the same day, or a prompt would change overnight within a training."""
+        template = self.tokenizer.chat_template
+        return {"chat_template": ON_SOME_DAY + template} if isinstance(template, str) and "strftime_now" in template else {}
 
     @cached_property
     def takes_system(self) -> bool:
@@ -89,7 +100,7 @@ class ChatFormat:
 
         messages = [{"role": "system", "content": self.system}, {"role": "user", "content": "a"}]
         try:
-            return self.system in self.tokenizer.apply_chat_template(messages, tokenize=False)
+            return self.system in self.tokenizer.apply_chat_template(messages, tokenize=False, **self._clock)
         except TemplateError:
             return False
 

@@ -121,6 +121,11 @@ def test_decoding_drops_the_end_of_turn_and_keeps_the_thought_tags(tokenizer: An
     assert chat.count("") == 0
 
 
+def test_a_template_that_tells_the_date_tells_always_the_same_one(chatml: Any) -> None:
+    chatml.chat_template = "Today is {{ strftime_now('%d %b %Y') }}." + CHATML
+    assert chatml.decode(ChatFormat(chatml, SYSTEM).start("hi")).startswith("Today is 01 Jan 2026.<|im_start|>system\n")
+
+
 def test_the_system_message_is_in_the_language_of_the_user(tokenizer: Any) -> None:
     chat = ChatFormat(tokenizer, SYSTEM, {"zh": "你好。"})
     assert tokenizer.decode(chat.start("嗨", "zh")) == "<|system|>你好。<|end|><|user|>嗨<|end|><|assistant|>"
