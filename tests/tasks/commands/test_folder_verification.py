@@ -69,6 +69,14 @@ def test_each_pipeline_is_verified_with_its_own_personas(run: Path, capsys: pyte
     assert "pretrained/transcripts/x.jsonl:1: dialogue" in capsys.readouterr().err
 
 
+def test_of_dialogues_that_were_only_appraised_it_says_what_was_not_derived(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    appraised = run / "transcripts" / "appraised.jsonl"
+    assert main(["appraise", str(run / "transcripts" / "base.jsonl"), "-o", str(appraised), "--params", str(run / "params.yaml")]) == 0
+    assert main(["verify", str(appraised)]) == 0
+    said = "of 4 only the appraisals were derived: the user's words, where they begin and why they end are as recorded\n"
+    assert capsys.readouterr().out.endswith(f"every emotion follows from its replies; {said}")
+
+
 def test_an_llm_user_without_its_answers_is_not_verified(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     llm = SimulatorTag(kind="llm", difficulty="vanilla", version="anything")
     write(run / "transcripts" / "a.jsonl", [one.model_copy(update={"simulator": llm}) for one in scripted_dialogues(count=1)])
