@@ -9,7 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -195,6 +195,14 @@ _WISHES = re.compile(
     r"|(?:give|offer|tell|show) me|please|any|in advance)\b|想[要听]|[我只需]要|希望|渴望|期待|请|求|能不能|能否|有没有|(?<![你您])给我(?!了)",
     re.IGNORECASE,
 )
+_BEHIND_A_NAME = re.compile(  # "useful advice is what I need", "deep empathy that helps me": the sentence thanks, and yet the name is a wish
+    r"(?:[\s,:;–—-]+(?:that|this|it))?(?:['’]s\b)?(?:\s+(?:is|was|that|which|what|all|exactly|just|really|the (?:only )?thing))*"
+    rf"\s+i\b[^,;:]{{0,20}}?(?:{_WISHES.pattern}|\b(?:miss|lack|long for|wait(?:ed|ing) for)\b)"
+    r"|\s+(?:is |was )?(?:that|which|what)(?:['’]s| is)?(?: really| only| would)? (?:helps?|works?|calms|comforts|counts|matters|missing)\b"
+    r"|\s*[，,]?\s*[那这]?[才正就也]?是我[^，。]{0,4}?(?:[想需]要|想听|希望|渴望|期待|求)",
+    re.IGNORECASE,
+)
+_PAST = re.compile(r"\b(?:wanted|needed|hoped|was|had|been|came)\b", re.IGNORECASE)
 _NEED_BY_ANY_NAME = re.compile(r"\bhidden (?:need|topic|theme)\b|隐藏(?:需求|主题|话题)", re.IGNORECASE)
 _WHO = re.compile(r"\b(?:i|me|my|myself|you|your|yourself|the other side)\b|对方|自己|[你我您的]", re.IGNORECASE)
 _TOKEN = re.compile(rf"{_HAN.pattern}|{_LATIN_WORD.pattern}")
@@ -249,7 +257,7 @@ def gives_the_need_away(text: str, need: HiddenNeed, need_text: str) -> bool:
     said, named = _spaced_words(text)
     return (
         any(_spaced(clause) in said for clause in clauses)
-        or any(_spaced(name) in named for name in names)
+        or any(_spaced(name) in named or _is_wished_for(tuple(name), text) for name in names)
         or _NEED_BY_ANY_NAME.search(text) is not None
     )
 
@@ -263,6 +271,19 @@ def _spaced_words(text: str) -> tuple[str, str]:
 def _unthankful(sentence: str) -> str:
     """All of it; of one that thanks or judges, what follows its first wish."""
     return "".join(_WISHES.split(sentence, maxsplit=1)[1:]) if _THANKS_OR_JUDGES.search(sentence) else sentence
+
+
+def _is_wished_for(name: tuple[str, ...], text: str) -> bool:
+    """Whether a wish hangs on the name; "the useful advice I needed" is thanks."""
+    return any(
+        (wish := _BEHIND_A_NAME.match(text, one.end())) and not (one["known"] and _PAST.search(wish.group()))
+        for one in _pattern_of(name).finditer(text)
+    )
+
+
+@cache
+def _pattern_of(name: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?P<known>\b(?:the|your|that|this|such)\s+)?(?<![A-Za-z]){'[^A-Za-z.!?]*'.join(name)}(?![A-Za-z])", re.IGNORECASE)
 
 
 def _tokens(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from rlver.components.users.llm.kind import LLMUserSection
 from rlver.components.users.llm.prompts import DIFFICULTIES, LANGUAGES, VERSION, digest
 from rlver.components.users.llm.questions import LLMQuestions, Openings, ask
 
-CODE_VERSION = "llm-3"  # raise it whenever the same answers could make another dialogue
+CODE_VERSION = "llm-4"  # raise it whenever the same answers could make another dialogue
 
 A = TypeVar("A")
 

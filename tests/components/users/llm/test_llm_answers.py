@@ -199,6 +199,7 @@ def test_an_ordinary_message_passes(message: str, english: Persona) -> None:
         ("谢谢你给我的用心倾听", None),
         ("给我一点用心倾听吧", "gives the hidden need away"),
         ("给我一点用心倾听吧，谢谢", "gives the hidden need away"),
+        ("谢谢，不过用心倾听才是我需要的", "gives the hidden need away"),
         ("谢谢。有没有人用心倾听？", "gives the hidden need away"),
         ("这就是我的隐藏主题", "gives the hidden need away"),
         ("回复：唉", "contains a label"),
@@ -231,6 +232,26 @@ def test_thanks_may_name_the_need_and_a_wish_may_not(need: HiddenNeed, thanks: s
     assert message_fault(wish, one) == "gives the hidden need away"
     assert message_fault("I want to sleep. " + thanks, one) is None
     assert message_fault("Thanks. " + wish, one) == message_fault("Thanks, " + wish, one) == "gives the hidden need away"
+
+
+@pytest.mark.parametrize(
+    ("need", "message", "given_away"),
+    [
+        ("useful_advice", "It's useful advice I want.", True),
+        ("sincere_praise", "It's sincere praise that I'm hoping for.", True),
+        ("deep_empathy", "Thanks, but deep empathy is what I need.", True),
+        ("useful_advice", "Useful advice is what I need, that's all.", True),
+        ("useful_advice", "Thanks, but useful advice, that's what I need", True),
+        ("attentive_listening", "It's attentive listening that helps me.", True),
+        ("sincere_praise", "It was sincere praise that I wanted", True),
+        ("useful_advice", "Thanks, that's the useful advice I needed.", False),
+        ("attentive_listening", "thank you, your attentive listening helps me", False),
+        ("useful_advice", "That is useful advice, I'd like to try it", False),
+    ],
+)
+def test_a_name_on_which_a_wish_hangs_gives_the_need_away(need: HiddenNeed, message: str, given_away: bool, english: Persona) -> None:
+    one = english.model_copy(update={"hidden_need": need, "need_text": WORDS[need].need_text})
+    assert message_fault(message, one) == ("gives the hidden need away" if given_away else None)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_sessions_are_independent(english: Persona) -> None:
 def test_the_tag_names_prompts_and_models() -> None:
     tag = simulator(ScriptedEndpoint(), difficulty="challenging").tag
     assert (tag.kind, tag.difficulty) == ("llm", "challenging")
-    assert tag.version.startswith("llm-3 prompts=v1-") and tag.version.endswith(" appraiser=appraiser-1 speaker=speaker-1")
+    assert tag.version.startswith("llm-4 prompts=v1-") and tag.version.endswith(" appraiser=appraiser-1 speaker=speaker-1")
     assert simulator(ScriptedEndpoint(), ONE_CALL).tag.version.endswith(" combined=appraiser-1")
     nameless = TWO_CALLS.model_copy(update={"appraiser": TWO_CALLS.appraiser.model_copy(update={"model": None})})
     assert "appraiser" not in simulator(ScriptedEndpoint(), nameless).tag.version
