@@ -17,7 +17,7 @@ from rlver.components.domain.transcript import Evidence
 from rlver.components.users.scripted.effects import HARM
 from rlver.components.users.special.signs import FOUND, Sign, find
 
-VERSION = "special-4"  # raise it whenever a change could come out differently
+VERSION = "special-5"  # raise it whenever a change could come out differently
 STEPS: Mapping[PersonaKind, Mapping[str, int]] = MappingProxyType(
     {
         PersonaKind.BOUNDARY: {"says_no": 7, "agrees": -7, "promises": -8},
