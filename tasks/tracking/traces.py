@@ -1,7 +1,7 @@
 """Dialogues as MLflow sessions: one trace a turn, in it one span with the user's appraisal of the reply.
 
-Traces are made from a transcript after the fact. Their ids follow from the file's content, so a file that is sent twice is there once;
-their times say in which order things were said, a second apart, and nothing about how long they took, which no transcript knows.
+Traces are made from a transcript after the fact. Their ids follow from the experiment, the run and the file's content, so what one run sends
+twice is there once, and no run takes another's: MLflow would move a trace whose id it knows. Their times say in which order things were said, a second apart, and nothing about how long they took, which no transcript knows.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 TURN, THOUGHT, APPRAISAL = "turn", "thought", "appraisal"
 BETWEEN_TURNS_MS = 1000
-_DIALOGUE = "rlver.dialogue"
+_DIALOGUE, _SESSION = "rlver.dialogue", "mlflow.trace.session"
 _SEARCHED = ("policy", "persona_id", "hidden_need")  # in the metadata: a row each, with its indexes. The rest of a dialogue is an attribute
 
 
 def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> list[str]:
     """Log the first `most` dialogues of a transcript file (None: all) and return their sessions. Raises BadFile.
 
-    One that failed before its first turn is no session.
+    One that failed before its first turn is no session. Without a `run`, those that a run of this experiment has logged are left as they are.
     """
     # mlflow.start_span_no_context draws ids and writes now: nothing public keeps the id that has a file sent twice be there once.
     from mlflow.tracing.client import TracingClient
@@ -40,21 +40,41 @@ def log_file(store: Store, path: Path, *, run: str | None, most: int | None) -> 
     origin = md5_of(path)
     written_ms = path.stat().st_mtime_ns // 1_000_000
     client = TracingClient(store.uri)
+    held = {} if run else _held_by_runs(store, origin)
     left = count(-sum(len(dialogue.turns) for dialogue in dialogues))
     for dialogue in dialogues:
+        if session_of(dialogue, origin) in held:
+            continue
         spans: list[Span] = []
         for number, turn in enumerate(dialogue.turns, start=1):
-            said = _Said(dialogue, number, turn, origin, written_ms + BETWEEN_TURNS_MS * next(left))
-            trace = said.trace(store.experiment, run)
+            said = _Said(dialogue, number, turn, origin, written_ms + BETWEEN_TURNS_MS * next(left), store.experiment, run)
+            trace = said.trace()
             client.start_trace(trace.info)
             spans += trace.data.spans
         client.log_spans(store.experiment, spans)
-    return [session_of(dialogue, origin) for dialogue in dialogues]
+    names = (session_of(dialogue, origin, run) for dialogue in dialogues)
+    return [held.get(name, name) for name in names]
 
 
-def session_of(dialogue: Dialogue, origin: str) -> str:
-    """A session's id: the dialogue's, and the first digits of its file's MD5, because another run of a policy has the same dialogue ids."""
-    return f"{dialogue.dialogue_id}@{origin[:8]}"
+def session_of(dialogue: Dialogue, origin: str, run: str | None = None) -> str:
+    """A session's id: the dialogue's, and the first digits of its file's MD5 and of the run, where one logs it.
+
+    Dialogue ids are the same in every evaluation of a policy, and a stage that runs again may write the same bytes.
+    """
+    return f"{dialogue.dialogue_id}@{origin[:8]}{f'-{run[:8]}' if run else ''}"
+
+
+def _held_by_runs(store: Store, origin: str) -> dict[str, str]:
+    """The sessions that runs of this experiment have logged of a file, by the name that they would have without a run."""
+    wanted, found, page = f"metadata.`{_SESSION}` LIKE '%@{origin[:8]}-%'", dict[str, str](), None
+    while True:
+        traces = store.client.search_traces(
+            locations=[store.experiment], filter_string=wanted, max_results=500, page_token=page, include_spans=False
+        )
+        names = [trace.info.trace_metadata[_SESSION] for trace in traces]
+        found |= {name.rpartition("-")[0]: name for name in names}
+        if not (page := traces.token):
+            return found
 
 
 @dataclass(frozen=True)
@@ -66,20 +86,22 @@ class _Said:
     turn: Turn
     origin: str  # MD5 of the transcript file
     at_ms: int
+    experiment: str  # its id
+    run: str | None
 
-    def trace(self, experiment: str, run: str | None) -> Trace:
+    def trace(self) -> Trace:
         from mlflow.entities import Trace, TraceData, TraceInfo, TraceLocation, TraceState
 
         failed = self.turn.appraisal is None and self.dialogue.error is not None
         info = TraceInfo(
             trace_id=f"tr-{self._identity(32):032x}",
-            trace_location=TraceLocation.from_experiment_id(experiment),
+            trace_location=TraceLocation.from_experiment_id(self.experiment),
             request_time=self.at_ms,
             state=TraceState.ERROR if failed else TraceState.OK,
             request_preview=self.turn.user[:1000],
             response_preview=self.turn.assistant[:1000],
             execution_duration=0,
-            trace_metadata=self._metadata() | ({"mlflow.sourceRun": run} if run else {}),
+            trace_metadata=self._metadata() | ({"mlflow.sourceRun": self.run} if self.run else {}),
             tags={"mlflow.traceName": f"{TURN} {self.number}"},
             assessments=[self._emotion()] if self.turn.emotion is not None else [],
         )
@@ -87,7 +109,7 @@ class _Said:
 
     def _metadata(self) -> dict[str, str]:
         searched = {f"rlver.{name}": str(value) for name in _SEARCHED if (value := getattr(self.dialogue, name)) is not None}
-        return {**searched, "mlflow.trace.session": session_of(self.dialogue, self.origin)}
+        return {**searched, _SESSION: session_of(self.dialogue, self.origin, self.run)}
 
     def _whole(self) -> dict[str, Any]:
         """What the turns of a dialogue have in common, as far as it is known: once, in the trace of the last turn."""
@@ -145,8 +167,8 @@ class _Said:
         return feedback
 
     def _identity(self, digits: int) -> int:
-        """A number of so many hex digits that belongs to this turn of this file alone."""
-        text = f"{self.origin} {self.dialogue.dialogue_id} {self.number}"
+        """A number of so many hex digits that belongs to this turn of this file in this run alone."""
+        text = f"{self.experiment} {self.run} {self.origin} {self.dialogue.dialogue_id} {self.number}"
         return int(hashlib.sha256(text.encode()).hexdigest()[:digits], 16)
 
 

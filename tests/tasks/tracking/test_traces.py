@@ -81,6 +81,21 @@ def test_two_runs_of_a_policy_do_not_share_sessions(tmp_path: Path, store: Store
     assert len(sessions(store)) == 2
 
 
+def test_a_run_keeps_its_dialogues_when_another_logs_the_same_file(tmp_path: Path, store: Store) -> None:
+    write(tmp_path / "v.jsonl", dialogue("a/1").model_dump_json() + "\n")
+    runs = [store.client.create_run(store.experiment).info.run_id for _ in range(2)]
+    elsewhere = Store(store.client, store.client.create_experiment("elsewhere"), store.uri)
+    third = store.client.create_run(elsewhere.experiment).info.run_id
+    sent = [(store, runs[0]), (store, runs[0]), (store, runs[1]), (elsewhere, third), (elsewhere, None), (store, None)]
+    names = [log_file(at, tmp_path / "v.jsonl", run=run, most=None) for at, run in sent]
+    for at, those in ((store, runs), (elsewhere, [third])):
+        found = sessions(at)
+        assert {turn.info.trace_metadata["mlflow.sourceRun"] for turns in found.values() for turn in turns} == set(those)
+        assert [len(turns) for turns in found.values()] == [2] * len(those)
+        assert all(len(turn.info.assessments) == 1 for turns in found.values() for turn in turns)
+    assert names[0] == names[1] != names[2] and names[4] == names[3], "without a run nothing is added to what a run holds"
+
+
 @pytest.mark.long
 def test_ten_dialogues_weigh_what_they_must(tmp_path: Path, store: Store, tracking_uri: str) -> None:
     """What all turns have in common is stored once a dialogue: with it in every trace it is 5,590 bytes a turn."""
