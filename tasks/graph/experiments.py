@@ -10,8 +10,9 @@ import itertools
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
         in_git = ["git", "ls-files", "--error-unmatch", "--", name]
         if not in_dvc and processes.run(in_git, root, environment.for_child(), lambda _: None):
             raise SweepError(f"{name} is in neither git nor DVC, so no experiment would have it: `dvc add {name}`, then commit {name}.dvc")
-    if waiting := [line for line in _dvc(root, ["queue", "status"]) if re.search(r"\b(Queued|Running)\b", line)]:
+    if waiting := _in_queue(root, "Queued|Running"):
         raise SweepError(
             f"DVC's queue holds {len(waiting)} other experiments: wait for them (`dvc queue start`, `dvc queue status`), or remove them with "
             "`dvc queue remove --queued`"
@@ -89,9 +90,27 @@ def run_sweep(root: Path, experiments: Sequence[Experiment], on_line: Callable[[
             _dvc(root, ["exp", "run", "--queue", "--name", experiment.name, *experiment.options], on_line)
         _dvc(root, ["exp", "run", "--run-all", "--jobs", "1"], on_line)
     except BaseException:
-        for leftovers in (["queue", "stop", "--kill"], ["queue", "remove", "--queued"]):
-            processes.run([sys.executable, "-m", "dvc", *leftovers], root, environment.for_child(), on_line)
+        _empty_queue(root, on_line)
         raise
+
+
+def _empty_queue(root: Path, on_line: Callable[[str], None]) -> None:
+    """Forget what waits, then interrupt what runs and give it time to end: what `queue stop --kill` kills is DVC's process, not its stage."""
+    with suppress(SweepError):
+        _dvc(root, ["queue", "remove", "--queued"], on_line)
+    with suppress(SweepError):
+        if running := _in_queue(root, "Running"):
+            _dvc(root, ["queue", "kill", *(line.split()[1] for line in running)], on_line)
+            end = time.monotonic() + processes.GRACE_S
+            while time.monotonic() < end and _in_queue(root, "Running"):
+                time.sleep(processes.LOOK_EVERY_S)
+    with suppress(SweepError):
+        _dvc(root, ["queue", "stop", "--kill"], on_line)
+
+
+def _in_queue(root: Path, state: str) -> list[str]:
+    """The lines of DVC's queue in this state: task, name, when, state. Raises SweepError."""
+    return [line for line in _dvc(root, ["queue", "status"]) if re.search(rf"\b({state})\s*$", line)]
 
 
 def checked_out(root: Path) -> str:

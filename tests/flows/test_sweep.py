@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from served import processes_with, wait_for
 
 from rlver.components.domain.files import BadFile, read_yaml
 from rlver.tasks.graph import experiments
@@ -152,6 +155,41 @@ def test_a_queue_with_somebody_elses_experiments_is_left_alone(swept: Path, pref
     state = sweep("s", return_state=True)
     assert state.is_failed() and (state.message or "").startswith("DVC's queue holds 1 other experiments: wait for them")
     assert "mine" in dvc("queue", "status")
+
+
+def test_a_sweep_that_ends_early_interrupts_its_experiment_before_dvc_kills_its_own_process(
+    swept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    states = iter(["", "d1e2f3a  s-1  01:02 PM  Running", "d1e2f3a  s-1  01:02 PM  Running", "d1e2f3a  s-1  01:02 PM  Success"])
+
+    def dvc(_root: Path, arguments: list[str], _on_line: object = None) -> list[str]:
+        if arguments == ["queue", "status"]:
+            return ["Task     Name  Created   Status", next(states)]
+        said.append(" ".join(arguments))
+        if "--run-all" in arguments:
+            raise KeyboardInterrupt
+        return []
+
+    monkeypatch.setattr(experiments, "_dvc", dvc)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.run_sweep(swept, read_sweep(swept, "s"), print)
+    ended = said[said.index("exp run --run-all --jobs 1") + 1 :]
+    assert ended == ["queue remove --queued", "queue kill s-1", "queue stop --kill"]
+    assert not list(states), "it waited for the stage to end"
+
+
+@pytest.mark.slow
+def test_a_sweep_that_ends_early_leaves_no_stage_behind(swept: Path) -> None:
+    (swept / "score.py").write_text("import subprocess\nsubprocess.run(['sleep', '118.5'])\n")
+    for command in ("git add -A", "git -c user.name=T -c user.email=t@example.org commit -qm slow"):
+        subprocess.run(command.split(), cwd=swept, check=True)
+    sweeping = "import sys, pathlib; from rlver.tasks.graph.experiments import *; at = pathlib.Path.cwd(); run_sweep(at, read_sweep(at, 's'), print)"
+    with subprocess.Popen([sys.executable, "-c", sweeping], cwd=swept) as process:
+        wait_for(lambda: processes_with(b"sleep\x00118.5"), 120)
+        process.send_signal(signal.SIGINT)
+    assert not processes_with(b"sleep\x00118.5")
+    assert "Running" not in _said(swept, "dvc", "queue", "status") and "Queued" not in _said(swept, "dvc", "queue", "status")
 
 
 @pytest.mark.parametrize(
