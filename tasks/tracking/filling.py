@@ -42,14 +42,11 @@ def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dia
     if replaced := sorted({file.name for name, some in left.items() for file in some if file not in kept[name]}):
         client.set_tag(run, "replaced_since", ", ".join(replaced)[:5000])
     here = record.model_copy(update=kept)
-    used = models.link(store, run, here, log_models)
+    began = client.get_run(run).info.start_time
+    for scores in chunks(record.metrics.items(), 1000):
+        client.log_batch(run, metrics=[Metric(name, value, began, 0) for name, value in scores])
     _link_datasets(store, run, here)
     _link_prompts(store, run, record)
-    own = next((model for model in used if model.name == models.name_of(record.variant or "")), None)
-    began = client.get_run(run).info.start_time
-    of_model = {"model_id": own.model_id, "run_id": run} if own else {}
-    for scores in chunks(record.metrics.items(), 1000):
-        client.log_batch(run, metrics=[Metric(name, value, began, 0, **of_model) for name, value in scores])
     for file in (*here.artifacts, *here.datasets):
         if file.path.is_dir():
             client.log_artifacts(run, str(file.path), file.name)
@@ -60,6 +57,10 @@ def fill(store: Store, run: str, record: StageRecord, log_models: LogModels, dia
     _log_samples(store, run, here.transcripts)
     for file in here.transcripts:
         traces.log_file(store, file.path, run=run, most=dialogues // len(here.transcripts))
+    used = models.link(store, run, here, log_models)  # last: where a model is too much for the tracker, all else is there
+    if own := next((model for model in used if model.name == models.name_of(record.variant or "")), None):
+        for scores in chunks(record.metrics.items(), 1000):  # the same values again are the run's once, and the model's
+            client.log_batch(run, metrics=[Metric(name, value, began, 0, model_id=own.model_id, run_id=run) for name, value in scores])
 
 
 def _log_samples(store: Store, run: str, transcripts: Sequence[File]) -> None:

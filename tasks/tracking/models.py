@@ -11,7 +11,8 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
 LogModels = Literal["full", "reference"]
+UPLOAD_S = 1800  # for a file of a model
 _CODE = (
     "__init__.py",
     "domain",
@@ -79,14 +81,27 @@ def _logged(store: Store, run: str, file: File, record: StageRecord, log_models:
             store.experiment, name=name_of(file.path.name), source_run_id=run, tags=tags, model_type="dialogue policy"
         )
     if log_models == "full":
-        store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
-        with tempfile.TemporaryDirectory() as folder:
+        with _patient(), tempfile.TemporaryDirectory() as folder:
+            store.client.log_model_artifacts(model.model_id, str(file.path), "artifacts/policy")
             config = speaking({**record.parameters, **record.speaking}, file.path.name)
             save_without_weights(Path(folder) / "model", model.model_id, config)
             if (file.path / "config.json").is_file():  # what transformers reads first; a model of another kind is one file, say
                 _add_transformers(Path(folder) / "model", file.path)
             store.client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
     return store.client.finalize_logged_model(model.model_id, "READY")
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Inside, a request may take UPLOAD_S: a server that passes a file on to a store of its own answers when all of it is there."""
+    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
+
+    before = MLFLOW_HTTP_REQUEST_TIMEOUT.get()
+    MLFLOW_HTTP_REQUEST_TIMEOUT.set(max(before, UPLOAD_S))
+    try:
+        yield
+    finally:
+        MLFLOW_HTTP_REQUEST_TIMEOUT.set(before)
 
 
 def name_of(policy: str) -> str:

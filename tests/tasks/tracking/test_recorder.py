@@ -285,10 +285,15 @@ def test_an_upload_of_a_model_that_breaks_off_goes_on_in_the_same_model(
     finished: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow import MlflowClient
+    from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
+
+    from rlver.tasks.tracking.models import UPLOAD_S
 
     sends, broken = MlflowClient.log_model_artifacts, [True, True]
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
     def breaks(self: MlflowClient, *arguments: str) -> None:
+        assert MLFLOW_HTTP_REQUEST_TIMEOUT.get() == UPLOAD_S
         sends(self, *arguments)
         if broken:
             broken.pop()
@@ -296,14 +301,20 @@ def test_an_upload_of_a_model_that_breaks_off_goes_on_in_the_same_model(
 
     monkeypatch.setattr(MlflowClient, "log_model_artifacts", breaks)
     with MlflowRecorder(finished, tracking_uri, "full") as recorder:
-        recorder.finish(recorder.begin("train@v"), records.read(finished, "train@v", LOCK))
+        record = records.read(finished, "train@v", LOCK).model_copy(update={"metrics": {"seconds": 3.0}})
+        recorder.finish(entry := recorder.begin("train@v"), record)
         for _ in range(2):
             with pytest.raises(TrackingUnavailable, match="No space left"):
                 recorder.send()
+            begun = MlflowClient(tracking_uri=tracking_uri).get_run(recorder.runs[entry.identity])
+            assert begun.data.metrics["seconds"] == 3, "all but the model is there"
+            assert MLFLOW_HTTP_REQUEST_TIMEOUT.get() == 20
         recorder.send()
         assert [entry.head.parent for entry in recorder.spool.entries()] == [None], "the pipeline's own"
     (model,) = MlflowClient(tracking_uri=tracking_uri).search_logged_models(["1"])
     assert str(model.status) == "READY" and len(list(finished.glob("mlartifacts/**/*.safetensors"))) == 1
+    assert [(one.key, one.value) for one in model.metrics] == [("seconds", 3)]
+    assert len(MlflowClient(tracking_uri=tracking_uri).get_metric_history(begun.info.run_id, "seconds")) == 1
 
 
 def test_a_seed_of_the_command_line_is_the_run_s_and_its_model_s(finished: Path, tracking_uri: str) -> None:
