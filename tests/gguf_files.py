@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ NAMES = {
 }  # fmt: skip
 
 
-def write_gguf(path: Path, model: Any, template: str | None = TEMPLATE) -> Path:
+def write_gguf(path: Path, model: Any, template: str | None = TEMPLATE, more: Callable[[GGUFWriter], None] | None = None) -> Path:
+    """`more` adds what a file of another model has besides."""
     writer = GGUFWriter(str(path), "llama")
     config = model.config
     writer.add_block_count(config.num_hidden_layers)
@@ -96,6 +98,8 @@ def write_gguf(path: Path, model: Any, template: str | None = TEMPLATE) -> Path:
             _, _, layer, part = name.removesuffix(".weight").split(".", 3)
             heads = {"attn_q": HEADS, "attn_k": KEY_HEADS}.get(NAMES[part])
             writer.add_tensor(f"blk.{layer}.{NAMES[part]}.weight", np.ascontiguousarray(_of(weight, heads)) if heads else kept)
+    if more is not None:
+        more(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

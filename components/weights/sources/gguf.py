@@ -17,7 +17,8 @@ from rlver.components.domain.packages import cache_folder, remove_left_behind, s
 from rlver.components.domain.printable import first_line
 from rlver.components.weights.gguf_header import MAGIC, GgufHeader, read_header
 
-_VERSION = "1"  # of this conversion: another one gets another folder
+_VERSION = "2"  # of this conversion: another one gets another folder
+_UNSCALED = {".rope.scaling.type": "none", ".rope.scaling.factor": 1, ".rope.scale_linear": 1}
 
 
 def of_file(name: str, parameters: Any = None) -> Path:
@@ -65,10 +66,14 @@ def _convert(path: Path, header: GgufHeader, part: Path) -> None:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        _refuse_larger(AutoConfig.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False), header)
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+        _refuse_scaled(header)
+        _refuse_other_count(AutoConfig.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False), header)
+        causal: Any = AutoModelForCausalLM
+        read, found = causal.from_pretrained(
+            path.parent, gguf_file=path.name, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
+        if found["missing_keys"]:  # transformers would start them afresh
+            raise ValueError(f"it has no tensor for {min(found['missing_keys'])}: damaged, or its names are another program's")
         tokenizer: Any = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, trust_remote_code=False)
     except Exception as error:  # the reader raises whatever comes of a malformed file
         remedy = "take another model" if "not supported" in str(error) else "download it again"
@@ -83,8 +88,16 @@ def _convert(path: Path, header: GgufHeader, part: Path) -> None:
     tokenizer.save_pretrained(part)
 
 
-def _refuse_larger(config: Any, header: GgufHeader) -> None:
-    """Raise ValueError for a configuration that asks for more numbers than the file has: transformers would make the others up."""
+def _refuse_scaled(header: GgufHeader) -> None:
+    """Raise ValueError for scaled positions (Llama 3.1 and later): transformers would read the model as one without."""
+    scaled = [tensor.name for tensor in header.tensors if tensor.name.startswith(("rope_freqs", "rope_factors"))]
+    scaled += [key for key, value in header.values.items() for end, none in _UNSCALED.items() if key.endswith(end) and value != none]
+    if scaled:
+        raise ValueError(f"its positions are scaled ({scaled[0][:100]}), which is not supported")
+
+
+def _refuse_other_count(config: Any, header: GgufHeader) -> None:
+    """Raise ValueError unless a model of this configuration has as many numbers as the file: transformers makes up or leaves out the others."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -94,10 +107,13 @@ def _refuse_larger(config: Any, header: GgufHeader) -> None:
         raise ValueError(f"it asks for {layers} layers and has {blocks}")
     causal: Any = AutoModelForCausalLM
     with torch.device("meta"):
-        asked = sum(weight.numel() for weight in causal.from_config(config, trust_remote_code=False).parameters())
+        weights = causal.from_config(config, trust_remote_code=False).state_dict(keep_vars=True).values()
+    asked = sum({id(weight): weight.numel() for weight in weights}.values())  # tied ones once
     there = sum(tensor.elements for tensor in header.tensors)
     if asked > there:
         raise ValueError(f"it asks for {asked} numbers and has {there}: damaged, or the header is another model's")
+    if asked < there:
+        raise ValueError(f"it has {there} numbers, and transformers reads {asked} of them: a model with parts that are not supported")
 
 
 SOURCE = ModelSource(of_file)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from gguf import GGUFWriter, RopeScalingType
 from gguf_files import small_llama, write_gguf
 
 from rlver.components.domain.packages import SMOLLM2, NotFetched, fetched
@@ -82,6 +85,43 @@ def test_a_gguf_file_that_is_cut_off_is_refused(tmp_path: Path, cache: Path, sha
 def test_a_model_without_a_chat_template_is_refused(tmp_path: Path, cache: Path) -> None:
     path = write_gguf(tmp_path / "base.gguf", small_llama(tied=True), template=None)
     with pytest.raises(ValueError, match=r"base\.gguf: it has no chat template, so it is no chat model"):
+        of_file(str(path))
+    assert kept(cache) == []
+
+
+def with_tensor(name: str, count: int) -> Callable[[GGUFWriter], None]:
+    return lambda writer: writer.add_tensor(name, np.ones(count, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            with_tensor("rope_freqs.weight", 4),
+            r"its positions are scaled \(rope_freqs\.weight\), which is not supported; take another model",
+        ),
+        (lambda writer: writer.add_rope_scaling_type(RopeScalingType.LINEAR), r"its positions are scaled \(llama\.rope\.scaling\.type\)"),
+        (lambda writer: writer.add_rope_scaling_factor(8.0), r"its positions are scaled \(llama\.rope\.scaling\.factor\)"),
+        (
+            with_tensor("blk.0.attn_q.bias", 32),
+            r"it has 23872 numbers, and transformers reads 23840 of them: .* not supported; take another",
+        ),
+    ],
+)
+def test_what_transformers_would_leave_out_of_a_gguf_file_is_refused(
+    tmp_path: Path, cache: Path, more: Callable[[GGUFWriter], None], message: str
+) -> None:
+    path = write_gguf(tmp_path / "small.gguf", small_llama(tied=True), more=more)
+    with pytest.raises(ValueError, match=r"^small\.gguf: cannot be read as a model: " + message):
+        of_file(str(path))
+    assert kept(cache) == []
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_gguf_file_with_a_tensor_of_another_name_is_refused(tmp_path: Path, cache: Path, tied: bool) -> None:
+    path = write_gguf(tmp_path / "small.gguf", small_llama(tied), more=lambda writer: writer.add_rope_scaling_type(RopeScalingType.NONE))
+    path.write_bytes(path.read_bytes().replace(b"output_norm.weight", b"output_n0rm.weight"))
+    with pytest.raises(ValueError, match=r"small\.gguf: .* it has no tensor for model\.norm\.weight: damaged, or .*; download it again"):
         of_file(str(path))
     assert kept(cache) == []
 
