@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +23,7 @@ from rlver.tasks.runtime.web import Announced, config_of
 from rlver.tasks.studies.blind.answers import Side
 from rlver.tasks.studies.blind.page import page_guard
 
+STORED = "blind.db"  # what models behind endpoints were asked in talks: apart from other answers, for the owner alone
 OPEN_TALKS = 16  # at once; each holds memory of a model in this process
 
 
@@ -43,16 +46,27 @@ class HiddenModel(NamedTuple):
 
     def open(self) -> AbstractContextManager[Conversation]:
         """Loaded or connected. Raises ValueError in one line."""
+        if (connection := self.candidate.connection) and not connection.replay:  # what people write is in its answers
+            connection.answers.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(connection.answers, os.O_RDWR | os.O_CREAT, 0o600))
         return self.candidate.open_conversation(self.settings, OPEN_TALKS)
 
 
 def hidden_models(policies: tuple[str, str], variants: tuple[str, str] | None, params: Path) -> dict[Side, HiddenModel]:
-    """Found in order before anything is loaded: decoding as in the benchmark, each with its own overlay."""
+    """Found in order before anything is loaded: decoding as in the benchmark, each with its own overlay.
+
+    Raises ValueError for models of one name at two addresses: answers are kept by name, so both sides would say the same.
+    """
     found: dict[Side, HiddenModel] = {}
     for side, policy, variant in zip(get_args(Side), policies, variants or (None, None), strict=True):
         settings = in_this_process(as_evaluated(with_simulator(load_settings(params, variant), "scripted", None)))  # nobody asks a user
         who = candidate(policy, settings)
+        if who.connection:
+            who = replace(who, connection=replace(who.connection, answers=who.connection.answers.with_name(STORED)))
         found[side] = HiddenModel(who.location if who.connection else policy, variant, who, settings)
+    a, b = (model.candidate for model in found.values())
+    if a.connection and b.connection and a.name == b.name and a.connection.parameters.url != b.connection.parameters.url:
+        raise ValueError(f"both servers call their model {a.name!r}, so they could not be told apart: serve one under another name")
     return found
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from blind_page import message
 from blind_server import server
 from blind_study import SECRETS
 from mlflow import MlflowClient
-from scripted_server import MODEL, Reply, serving_beside
+from scripted_server import MODEL, Asked, Reply, good, serving_beside
 from starlette.testclient import TestClient
 
 from rlver.components.domain.files import write_jsonl
@@ -27,6 +28,10 @@ from rlver.tasks.studies.blind.answers import Choice, TalkBegun, TalkVerdict, re
 from rlver.tasks.studies.blind.page import page_guard
 
 Answered = Callable[[dict[str, int]], None]
+
+
+def one_model(number: int, asked: Asked) -> Reply:
+    return good(asked) if asked.body else Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())
 
 
 def judge(page: httpx.Client, rater: str, place: int, choice: str) -> None:
@@ -198,7 +203,7 @@ def test_a_server_is_kept_under_its_model_and_a_wrong_option_is_told_before_anyt
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serving, "serve", lambda *_: None)
-    with serving_beside(lambda number, asked: Reply(body=json.dumps({"data": [{"id": MODEL}]}).encode())) as beside:
+    with serving_beside(one_model) as beside:
         talk = ["blind", "talk", f"vllm:{beside.url}", f"vllm:{beside.url}"]
         for wrong, message in (
             (["--personas", "nowhere.jsonl"], "no such file"),
@@ -209,6 +214,24 @@ def test_a_server_is_kept_under_its_model_and_a_wrong_option_is_told_before_anyt
             assert not (project / "blind").exists()
         assert main(talk) == 0
     assert [file.name for file in (project / "blind").iterdir()] == [f"openai-{MODEL}-vs-openai-{MODEL}.jsonl"]
+
+
+def test_two_servers_whose_models_have_one_name_are_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving_beside(one_model) as a, serving_beside(one_model) as b:
+        assert main(["blind", "talk", f"vllm:{a.url}", f"vllm:{b.url}"]) == 1
+    assert f"both servers call their model '{MODEL}', so they could not be told apart: serve one under" in capsys.readouterr().err
+
+
+def test_what_is_said_to_a_server_is_for_the_owner_alone(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(app: Any, host: str, port: int, say: object) -> None:
+        with TestClient(page_guard(app, hosts_of(host, port), None), base_url=f"http://{host}:{port}") as page:
+            page.post("/api/message", json=message("what nobody else may read")).raise_for_status()
+
+    monkeypatch.setattr(serving, "serve", serve)
+    with serving_beside(one_model) as server:
+        assert main(["blind", "talk", f"vllm:{server.url}", f"vllm:{server.url}"]) == 0
+    kept = [path for path in project.rglob("*") if path.is_file() and b"what nobody else may read" in path.read_bytes()]
+    assert {path.parent.name for path in kept} == {"answers", "blind"} and {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
 @pytest.mark.parametrize(
