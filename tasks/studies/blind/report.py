@@ -22,18 +22,20 @@ from rlver.components.domain.transcript import Dialogue
 from rlver.components.scoring.statistics import Estimated, Interval, by_cluster, minimum_detectable_difference, pearson, wilson
 from rlver.tasks.studies.blind.agreement import Rated, RaterAgreement, agreement, by_persona, share
 from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict, words_of
+from rlver.tasks.studies.blind.silence import Silence, silence_of, silent_talks
 
 WORTH: dict[Preference, float] = {"a": 0.0, "tie": 0.5, "b": 1.0}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The study of a file, the last answer of every person to every pair, and every judged talk with its verdict."""
+    """The study of a file, the last answer of every person to every pair, and every judged talk in which both replied, with its verdict."""
 
     study: Study | None
     choices: tuple[Choice, ...]
     verdicts: tuple[tuple[TalkBegun, TalkVerdict], ...]
     revised: int  # answers that a later one replaced
+    silence: Mapping[tuple[str, str], Silence]  # by the two that talked
 
 
 def judged(rows: Sequence[Row]) -> Judged:
@@ -62,7 +64,9 @@ def judged(rows: Sequence[Row]) -> Judged:
                 raise BadFile(f"an answer of {row.rater} is about the talk {row.talk_id}, which is not in the file")
             revised += row.talk_id in verdicts and row.judgement != verdicts[row.talk_id].judgement
             verdicts[row.talk_id] = row
-    return Judged(study, tuple(choices.values()), tuple((talks[talk], verdict) for talk, verdict in verdicts.items()), revised)
+    silent = silent_talks(rows) & verdicts.keys()
+    both = tuple((talks[talk], verdict) for talk, verdict in verdicts.items() if talk not in silent)
+    return Judged(study, tuple(choices.values()), both, revised, silence_of(rows, silent))
 
 
 class PreferencePoint(NamedTuple):
@@ -166,6 +170,7 @@ class Talked:
     b: str
     preferred: Preferred
     raters: int
+    silence: Silence
 
 
 @dataclass(frozen=True)
@@ -190,13 +195,15 @@ def human_report(
     Raises ValueError without answers.
     """
     if not judged.choices and not judged.verdicts:
+        if any(one.left_out for one in judged.silence.values()):
+            raise ValueError("in every talk that was judged a side never replied; mend what the file of answers says of it, and talk again")
         raise ValueError("nobody has answered yet; open the page with `rlver blind` and answer")
     compared = _compared(judged, samples, seed, emotions, appraiser) if judged.choices else None
     verdicts: dict[tuple[str, str], list[TalkVerdict]] = defaultdict(list)
     for talk, verdict in judged.verdicts:
         verdicts[talk.a, talk.b].append(verdict)
     talked = tuple(
-        Talked(*policies, _preferred(of, _talk_clusters(of), samples, seed), len({one.rater for one in of}))
+        Talked(*policies, _preferred(of, _talk_clusters(of), samples, seed), len({one.rater for one in of}), judged.silence[policies])
         for policies, of in sorted(verdicts.items())
     )
     return HumanReport(compared, talked, judged.revised)

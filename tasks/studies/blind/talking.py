@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from rlver.components.domain.protocols import ContextFull, Policy, PolicySession
+from rlver.components.endpoint.chat import BudgetExceeded, EndpointRefused
 from rlver.tasks.studies.blind.answer_file import AnswerFile
 from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, Side, Spoken, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.comparing import as_answered, other, preference_of
@@ -28,8 +29,11 @@ RESTARTED = "This talk cannot be gone on with, because the page's server was res
 SET_ASIDE = "This talk was ended to make room for other people, because it had been quiet for longest: judge it, or start a new one."
 NO_ROOM = "As many people as there is room for are waiting for replies: send it again in a moment."
 MUCH_SAID = f"{MOST_MESSAGES} messages are as many as a talk may have: judge it, or start a new one."
+NO_MORE = "No new talk can be begun, because a model replies to nobody any more: tell whoever opened this page."
 OTHER_WORDS = "A message with this number was other words: send it again."
 OVER = "This talk is over, perhaps because another one was begun in another tab: load the page again."
+
+_OF_ALL = tuple(f"{kind.__name__}:" for kind in (BudgetExceeded, EndpointRefused))  # errors that meet every talk
 
 
 class NoSuchTalk(ValueError):
@@ -78,6 +82,7 @@ class Talking:
     ) -> None:
         self._speakers, self._answers, self._now, self._seed, self._most_open = speakers, answers, now, seed, most_open
         self._say = say
+        self._no_more = False  # a model refused what it will refuse again
         self._talks: dict[str, _Talk] = {}
         self._last: dict[str, str] = {}  # talk of a person
         self._talk_of: dict[str, str] = {}  # of a message
@@ -123,6 +128,9 @@ class Talking:
                 a, b = await asyncio.gather(_reply(talk.sessions["a"], said.text), _reply(talk.sessions["b"], said.text))
                 if a.error or b.error:
                     self._say(f"a model did not reply; why stands in {self._answers.path}")
+                if any(error.startswith(_OF_ALL) for error in (a.error, b.error) if error):
+                    self._no_more = True
+                    self._say("it will reply to nobody: no new talks are begun until this is mended and the page opened again")
                 talk.unsaved = Replied(at=self._now(), talk_id=talk.begun.talk_id, message_id=message_id, a=a, b=b)
                 self._save_replies(talk)
             elif talk.said[message_id].text != text:
@@ -166,6 +174,8 @@ class Talking:
 
     def _begin(self, rater: str, text: str) -> _Talk:
         """Nothing has changed if it is not saved: the talk before is still the person's."""
+        if self._no_more:
+            raise NoSuchTalk(NO_MORE)
         left_behind = self._left(rater)
         making_room = self._quiet_for_longest(left_behind)
         talk_id = uuid4().hex

@@ -63,6 +63,9 @@ def _of_talks(of: Talked) -> Iterator[str]:
     yield "## Talks with two hidden models"
     yield f"a = {of.a}, b = {of.b}; {of.preferred.judgements} talks, {_people(of.raters)}"
     yield f"{_wins(of.preferred, of.raters)}; the interval is over {'the talks of one person' if of.raters == 1 else 'people'}"
+    gone = of.silence.left_out
+    left_out = f"; {gone} talks in which a side never replied are left out" if gone else ""
+    yield f"Replies that never came: {of.silence.failed_a} of a, {of.silence.failed_b} of b{left_out}."
 
 
 def _people(raters: int) -> str:

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from rlver.components.scoring.statistics import Interval, paired_share_interval, pearson
 from rlver.tasks.studies.blind.agreement import Rated, agreement, coincidences, krippendorff_alpha, share
-from rlver.tasks.studies.blind.answers import Choice, Preference, Row, Study, StudyPair, TalkBegun, TalkVerdict
+from rlver.tasks.studies.blind.answers import Choice, Preference, Replied, Row, Spoken, Study, StudyPair, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.report import HumanReport, PreferencePoint, emotion_agreement, human_report, judged
 from rlver.tasks.studies.blind.wording import markdown
 
@@ -253,6 +253,22 @@ def test_talks_are_resampled_by_person_where_there_are_several() -> None:
     several = report([row for n in range(12) for row in talk(n, "ann" if n % 2 else "bo", "b" if n % 4 else "a")]).talked
     assert several[0].preferred.win_rate.n == 2 and several[0].raters == 2
     assert several[0].preferred.win_rate.ci95.low < one[0].preferred.win_rate.ci95.low
+
+
+def replied(number: int, a: str | None = None, b: str | None = None) -> Replied:
+    """`a` and `b` are errors."""
+    sides = {side: Spoken(reply=None if error else "well", error=error) for side, error in (("a", a), ("b", b))}
+    return Replied(at="t", talk_id=f"t{number}", message_id=f"m{number}", **sides)
+
+
+def test_a_talk_in_which_a_side_never_replied_is_no_comparison() -> None:
+    silent = [*talk(1, "ann", "a"), replied(1, b="BudgetExceeded: none left"), replied(1, b="BudgetExceeded: none left")]
+    once = [*talk(2, "ann", "b"), replied(2, a="RuntimeError: boom"), replied(2)]
+    found = report([*silent, *once])
+    assert (found.talked[0].preferred.a, found.talked[0].preferred.b) == (0, 1)
+    assert "Replies that never came: 1 of a, 2 of b; 1 talks in which a side never replied are left out." in markdown(found)
+    with pytest.raises(ValueError, match="in every talk that was judged a side never replied"):
+        report(silent)
 
 
 def test_without_answers_there_is_no_report() -> None:

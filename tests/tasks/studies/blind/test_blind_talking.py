@@ -11,10 +11,11 @@ import pytest
 from blind_page import FIRST, SECOND, ScriptedPolicy, client, message, talking
 
 from rlver.components.domain.protocols import ContextFull, PolicyUnavailable, Reply
+from rlver.components.endpoint.chat import BudgetExceeded, EndpointRefused
 from rlver.tasks.studies.blind.answer_file import AnswerFile, NotSaved
 from rlver.tasks.studies.blind.answers import PersonSaid, Replied, Row, TalkBegun, TalkVerdict
 from rlver.tasks.studies.blind.page import Page
-from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_REPLY, SET_ASIDE, TOO_LONG, NoSuchTalk
+from rlver.tasks.studies.blind.talking import NEVER_CAME, NO_MORE, NO_REPLY, SET_ASIDE, TOO_LONG, NoSuchTalk
 
 
 def test_both_models_hear_the_same_and_neither_thought_is_shown(answers: AnswerFile) -> None:
@@ -59,6 +60,17 @@ def test_a_model_that_fails_is_one_line_and_the_talk_goes_on(answers: AnswerFile
     assert [row.a.error for row in answers.rows if isinstance(row, Replied)] == [
         "PolicyUnavailable: gpt-x refused: key sk-1", "RuntimeError: boom", "ContextFull: full", None
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "stops"), [(BudgetExceeded("none left"), True), (EndpointRefused("wrong key"), True), (PolicyUnavailable("this one"), False)]
+)
+def test_no_talk_is_begun_after_an_error_that_would_meet_every_talk(answers: AnswerFile, error: Exception, stops: bool) -> None:
+    talk = client(Page(None, talking(answers, ScriptedPolicy("a", [error]), ScriptedPolicy("b", ["from b"])), None, ()))
+    state = talk.post("/api/message", json=message()).json()
+    assert talk.post("/api/message", json=message("More.", talk=state["talk"], message_id=SECOND)).status_code == 200
+    begun = talk.post("/api/message", json=message(rater="bo", message_id="3" * 32))
+    assert (begun.status_code, begun.json().get("error")) == ((409, NO_MORE) if stops else (200, None))
 
 
 def test_a_message_sent_twice_is_said_once(answers: AnswerFile) -> None:
