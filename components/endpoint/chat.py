@@ -143,7 +143,7 @@ class Key:
 
 
 _RETRIED = {408, 409, 425, 429}  # and all from 500 on
-_GATEWAY = {408, 502, 504}  # somebody gave up waiting; the model may have answered and the answer may be billed
+_GATEWAY = {408, 502, 504, 522, 524, 598, 599}  # somebody gave up waiting; the model may have answered and the answer may be billed
 _QUOTED_CHARACTERS = 200
 _CONTEXT = re.compile(r"context.?(?:size|length|window)")
 _EXCEEDED = re.compile(r"context size has been exceeded|exceeds? the available context")  # of llama.cpp, with a 500

@@ -14,7 +14,18 @@ from one_chat import chat, first, hold
 from scripted_server import KEY, MODEL, Asked, Reply, Script, Server, answer_to, ask, error, good, key, parameters, serving
 
 from rlver.components.endpoint.answers import RecordedEndpoint
-from rlver.components.endpoint.chat import ChatAnswer, EndpointError, EndpointRefused, EndpointUnavailable, RequestTooLong, retry_after_s
+from rlver.components.endpoint.chat import (
+    ChatAnswer,
+    EndpointError,
+    EndpointRefused,
+    EndpointUnavailable,
+    Hiccup,
+    Key,
+    Place,
+    RequestTooLong,
+    fault_of,
+    retry_after_s,
+)
 from rlver.components.endpoint.opening import check_endpoint, list_models, open_endpoint
 
 
@@ -245,6 +256,12 @@ def test_256_chats_share_24_slots_and_connections(tmp_path: Path, late_s: float,
     if late_s < answer_timeout_s:
         assert server.connections.most == 24 and len(server.asked) == 256
     assert len(server.asked) < 256 * 1.25
+
+
+@pytest.mark.parametrize("status", [408, 502, 504, 522, 524, 598, 599])
+def test_what_a_proxy_gave_up_waiting_for_may_have_cost(status: int) -> None:
+    fault = fault_of(status, None, None, Place("http://here/v1", MODEL, Key(key, "TEST_API_KEY")))
+    assert isinstance(fault, Hiccup) and fault.may_have_cost
 
 
 def models(*names: str) -> Reply:
