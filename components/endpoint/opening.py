@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from uuid import uuid4
 
@@ -79,14 +80,22 @@ def open_ledger(parameters: EndpointParameters, cache_path: Path, replay: bool, 
 
 
 async def check_endpoint(parameters: EndpointParameters, key: Callable[[], str | None], models: Iterable[str]) -> None:
-    """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass."""
+    """Raises what `list_models` raises, and EndpointRefused for a model that the server does not list. Servers without a list pass.
+
+    NAME:SUFFIX passes where NAME is listed (routers), NAME where NAME:latest is (Ollama), and what a wildcard of the list fits.
+    """
     secret = Key(key, parameters.key_variable)
     names = await _listed(parameters, secret)
     for model in models:
-        if names and model not in names:
+        if names and not _has(names, model):
             near = ", ".join(one_line(name, secret) for name in get_close_matches(model, names[:_COMPARED], n=3) or names[:3])
             more = "" if len(names) <= 3 else ", …"
             raise EndpointRefused(f"{parameters.url}: unknown model {model!r}; the server has {near}{more}")
+
+
+def _has(names: list[str], model: str) -> bool:
+    same = {model, f"{model}:latest", model.rpartition(":")[0] or model}
+    return any(name in same or ("*" in name and fnmatchcase(model, name)) for name in names)
 
 
 async def list_models(parameters: EndpointParameters, key: Callable[[], str | None]) -> list[str]:

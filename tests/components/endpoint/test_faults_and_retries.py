@@ -273,6 +273,9 @@ def models(*names: str) -> Reply:
     [
         (models("model-a", "model-b"), None),
         (Reply(404, b""), None),
+        (models("model-a:latest", "other"), None),
+        (models("model-*", "other"), None),
+        (models("model-a:free", "other"), "unknown model 'model-a'; the server has model-a:free"),
         (models("model-a1", "other"), "unknown model 'model-a'; the server has model-a1"),
         (error(401, "no"), "the key was not accepted (HTTP 401): check TEST_API_KEY"),
         (error(503, "starting"), "HTTP 503: starting; the server has trouble: try again later, answered calls are kept"),
@@ -289,6 +292,19 @@ def test_what_is_wrong_can_be_known_before_anything_is_spent(reply: Reply, messa
         return None
 
     assert asyncio.run(run()) == message
+
+
+@pytest.mark.parametrize(("model", "known"), [("model-a:free", True), ("model-b:free", False), ("team/model-a", False)])
+def test_a_router_knows_a_model_with_a_suffix(model: str, known: bool) -> None:
+    async def run() -> None:
+        async with serving(lambda number, asked: models("model-a", "team")) as server:
+            await check_endpoint(parameters(server.url), key, [model])
+
+    if known:
+        asyncio.run(run())
+    else:
+        with pytest.raises(EndpointRefused, match=f"unknown model '{model}'"):
+            asyncio.run(run())
 
 
 @pytest.mark.parametrize("name", ["model-a", "m" * 300])
