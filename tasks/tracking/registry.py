@@ -96,8 +96,8 @@ class ModelRegistry:
             logged = models.known(Store(self._client, experiment.experiment_id, self._uri), md5, "full") if experiment else []
             if experiment is None or not logged:
                 raise RegistryError(
-                    f"MLflow does not hold all of the model of {variant}: set tracking.log_models to full in params.yaml (a changed overlay "
-                    "would have it trained again), then run `rlver mlflow sync`"
+                    f"MLflow does not hold all of the model of {variant}: set tracking.log_models to full where it stands, then run "
+                    "`rlver mlflow sync` (`rlver run` would train a variant again whose overlay has changed)"
                 )
             if not self._client.search_registered_models(f"name = '{MODEL}'", max_results=1):
                 self._client.create_registered_model(

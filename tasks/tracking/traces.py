@@ -1,7 +1,8 @@
 """Dialogues as MLflow sessions: one trace a turn, in it one span with the user's appraisal of the reply.
 
 Traces are made from a transcript after the fact. Their ids follow from the experiment, the run and the file's content, so what one run sends
-twice is there once, and no run takes another's: MLflow would move a trace whose id it knows. Their times say in which order things were said, a second apart, and nothing about how long they took, which no transcript knows.
+twice is there once, and no run takes another's: MLflow would move a trace whose id it knows. Their times say in which order things were
+said, a second apart, and nothing about how long they took, which no transcript knows.
 """
 
 from __future__ import annotations
