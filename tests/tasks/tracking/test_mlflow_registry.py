@@ -33,7 +33,7 @@ def test_the_champion_is_looked_for_where_the_environment_says(tracking_uri: str
 def test_the_run_of_a_registration_that_breaks_off_has_failed(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tmp_path, tracking_uri)
     with pytest.raises(
-        RegistryError, match=r"not hold all of the model of a: set .* to full in params.yaml .* then run `rlver mlflow sync`"
+        RegistryError, match=r"not hold all of the model of a: set .* to full where it stands, then run `rlver mlflow sync`"
     ):
         ModelRegistry(tracking_uri).register("a", "0", "a card", {}, {})
     monkeypatch.setattr(models, "known", lambda *_: [SimpleNamespace(artifact_location=str(tmp_path), model_id=None)])
