@@ -85,21 +85,28 @@ def load_backend(backend: str, model: str, batch_size: int, served: Served | Non
         return VLLM(pretrained=model, dtype="auto", batch_size="auto", seed=seed, think_end_token=THINK_END)
     loaded, tokenizer = load_model(model, "auto" if torch.cuda.is_available() else torch.float32)  # the harness itself would unpickle
     language_model = _FiniteLM(pretrained=loaded, tokenizer=tokenizer, batch_size=batch_size)
-    # A special token vanishes when the reply is decoded, so it must be cut off by its id; ordinary text must be cut off as text.
-    is_special = THINK_END in tokenizer.all_special_tokens
-    language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if is_special else THINK_END
+    # What vanishes when the reply is decoded must be cut off by its id; ordinary text must be cut off as text.
+    language_model.think_end_token = tokenizer.convert_tokens_to_ids(THINK_END) if _vanishes(tokenizer) else THINK_END
     return language_model
 
 
+def _vanishes(tokenizer: Any) -> bool:
+    """Whether decoding leaves </think> out. `all_special_tokens` does not say so: it lacks those that only tokenizer.json calls special."""
+    token = tokenizer.get_added_vocab().get(THINK_END)
+    return token is not None and THINK_END not in tokenizer.decode([token], skip_special_tokens=True)
+
+
 class _FiniteLM(HFLM):  # type: ignore[misc]
-    """The harness' model, which never lets logits that are no numbers become a choice or an answer."""
+    """The harness' model, which never lets logits that are no numbers become a choice or an answer, nor a task's stop end a thought."""
 
     def _model_call(self, *inputs: Any, **options: Any) -> torch.Tensor:
         return _finite(super()._model_call(*inputs, **options))
 
     def _model_generate(self, *inputs: Any, **options: Any) -> torch.Tensor:
+        """Up to the end token, as with vLLM: at the task's own stops the harness cuts later, behind the thought."""
         checked = LogitsProcessorList([lambda _, logits_BV: _finite(logits_BV)])
-        answer: torch.Tensor = super()._model_generate(*inputs, logits_processor=checked, **options)
+        end = self.tok_decode([self.eot_token_id], skip_special_tokens=False)
+        answer: torch.Tensor = super()._model_generate(*inputs, logits_processor=checked, **{**options, "stop": [end]})
         return answer
 
 
@@ -119,7 +126,7 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
         self.tokenizer = AutoTokenizer.from_pretrained(Path(model), trust_remote_code=False)
         config = AutoConfig.from_pretrained(Path(model), trust_remote_code=False)
         self.max_length = int(getattr(config, "max_position_embeddings", _USUAL_LENGTH)) - 1  # one token is always asked for
-        self._hides_thoughts = THINK_END in self.tokenizer.all_special_tokens
+        self._hides_thoughts = _vanishes(self.tokenizer)
 
     @property
     def eot_token_id(self) -> int:
@@ -184,12 +191,13 @@ class ServedLM(TemplateLM):  # type: ignore[misc]
 
     def _written(self, options: Mapping[str, Any], group: Any) -> Generator[str, None, None]:
         sampling = {name: value for name, value in options.items() if name not in {"until", "do_sample", "max_gen_toks"}}
-        stops = [*([until] if isinstance(until := options.get("until") or [], str) else until), self.tokenizer.eos_token]
+        end = self.tokenizer.eos_token  # the server gets no other stop: it would end a thought, too
+        stops = [*([until] if isinstance(until := options.get("until") or [], str) else until), end]
         most = int(options.get("max_gen_toks", self.max_length // 2))
         shown = {"skip_special_tokens": False} if self._hides_thoughts else {}  # vLLM's; else </think> vanishes and the thoughts stay
         for batch in chunks(group, self._batch_size):
             prompts = [self.tok_encode(text)[most - self.max_length :] for text, _ in batch]
-            for choice in self._asked({"prompt": prompts, "max_tokens": most, "stop": stops, **shown, **sampling}):
+            for choice in self._asked({"prompt": prompts, "max_tokens": most, "stop": [end], **shown, **sampling}):
                 if not isinstance(choice.get("text"), str):
                     raise BenchmarkError("the server's /completions gives no text")
                 yield postprocess_generated_text(whole_characters(choice["text"]), stop=stops, think_end_token=THINK_END)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from completions_server import CompletionsServer, completions_server
 from scripted_server import KEY, parameters
 from tokenizers.processors import TemplateProcessing
@@ -167,6 +168,26 @@ def test_every_token_of_a_long_text_is_scored_once(tiny_model: Path, monkeypatch
     text = "".join(chr(97 + number % 26) for number in range(there.max_length + more))
     assert there.loglikelihood_rolling([SimpleNamespace(args=(text,))]) == [-len(text)]
     assert max(map(len, prompts)) <= there.max_length == 511
+
+
+@pytest.mark.parametrize("backend", ["hf", "local-completions"])
+def test_a_stop_of_the_task_ends_the_answer_and_not_the_thought(tiny_model: Path, monkeypatch: pytest.MonkeyPatch, backend: str):
+    """Both fakes end at the first stop that they are given. `</think>` is a special token here, which decoding leaves out."""
+    asked = []
+
+    def written(stops: list[str]) -> str:
+        reply = "<think>Twice three.\n\nThat is six.</think>\n\nSix.\n\nQuestion: and now?<|im_end|>"
+        return reply[: min((place for stop in stops if (place := reply.find(stop)) >= 0), default=None)]
+
+    def generates(self: Any, context: Any, max_length: int, stop: list[str], **_: Any) -> Any:
+        return torch.cat([context, self.tokenizer(written(stop), add_special_tokens=False, return_tensors="pt").input_ids], dim=1)
+
+    monkeypatch.setattr(backends.HFLM, "_model_generate", generates)
+    monkeypatch.setattr(backends, "ask", lambda _, body: asked.append(body) or {"choices": [{"index": 0, "text": written(body["stop"])}]})
+    model = backends.load_backend(backend, str(tiny_model), 1, Served("m", parameters("http://127.0.0.1:9/v1"), lambda: None), 7)
+    request = SimpleNamespace(args=("Two times three?", {"until": ["\n\n"], "max_gen_toks": 64}))
+    assert model.generate_until([request], disable_tqdm=True) == ["Six."]
+    assert all(body["skip_special_tokens"] is False for body in asked)
 
 
 def test_a_missing_choice_is_an_error_and_their_order_is_none():
