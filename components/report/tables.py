@@ -53,7 +53,7 @@ class Cell(NamedTuple):
 
 
 class ShownCell(NamedTuple):
-    """A cell for readers: its text, what stands beside it in small (the interval or the remark), and by what it is sorted."""
+    """A cell for readers: its text, what stands beside it in small (the interval, the remark), and by what it is sorted."""
 
     text: str
     small: str
@@ -86,7 +86,8 @@ def _shown(column: Column, cell: Cell) -> ShownCell:
     if column.form is None:
         return ShownCell(wording.DASH if cell.value is None else str(cell.value), cell.remark, cell.value, None, True)
     assert not isinstance(cell.value, str)
-    return ShownCell(column.form.value(cell.value), cell.remark or column.form.ends(cell.ends), cell.value, cell.ends, False)
+    beside = "; ".join(filter(None, (column.form.ends(cell.ends), cell.remark)))
+    return ShownCell(column.form.value(cell.value), beside, cell.value, cell.ends, False)
 
 
 def as_csv(table: Table) -> str:

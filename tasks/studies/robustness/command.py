@@ -59,6 +59,7 @@ def robustness(
     from rlver.components.scoring.units import Sampling
     from rlver.components.settings.settings import load_settings, with_simulator
     from rlver.components.users.shifts.users import UNSHIFTED
+    from rlver.tasks.graph.lock import md5_of
     from rlver.tasks.studies.robustness.dialogues import (
         SCRIPTED,
         Plan,
@@ -91,7 +92,9 @@ def robustness(
             raise TooManyFailures(f"{who.name}: {missing[UNSHIFTED]}")
         unshifted[who.name] = dialogues[UNSHIFTED]
         found = rows(dialogues, UNSHIFTED, Sampling.over(people, common.evaluation.bootstrap_samples, common.seed))
-        measured.append(policy_as_json(who.name, found, files, missing))
+        folder = who.folder()
+        md5 = None if folder is None else md5_of(folder)
+        measured.append(policy_as_json(who.name, md5, found, files, missing))
     agreed = [opinion_of(named, unshifted, people, common) for named in second]
     told = as_json(measured, agreed, common, len(people))
     write_json(out, told)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.files import BadFile
-from rlver.components.report.material import Material, read_object
+from rlver.components.report.material import Material, known_shapes, read_object
 from rlver.components.report.panels.panel import Panel, ReportRun, Sources
 from rlver.components.report.tables import COUNT, FINE, NUMBER, SIGNED, Cell, Column, Table, ends
 from rlver.components.report.wording import readable
+from rlver.components.scoring.splits import user_of
+from rlver.tasks.graph.lock import md5_of
 
-_KIND = "robustness"
+_KIND, _STALE = "robustness", "of_another_model"
 _COLUMNS = (
     Column("users", "Users"),
     Column("emotion_mean", "Final emotion", NUMBER, "emotion_ci95"),
@@ -41,13 +43,37 @@ def load_robustness(path: Path) -> Mapping[str, Any]:
     return found
 
 
+@known_shapes()
 def gather(material: Material, sources: Sources) -> Material:
-    """The material with what `rlver robustness` wrote about the same policies, if a file of it is named. Raises BadFile."""
-    path = sources.files.get(_KIND)
-    return material if path is None else replace(material, shared={**material.shared, _KIND: load_robustness(path)})
+    """The material with what `rlver robustness` wrote about the same policies, if a file of it is named. Raises BadFile.
+
+    Without figures of a model that is another by now.
+    """
+    if (path := sources.files.get(_KIND)) is None:
+        return material
+    found = load_robustness(path)
+    if sources.logs is not None:
+        models = sources.logs.parent / "models"
+        stale = {one["policy"] for one in found["policies"] if _is_another(one.get("md5"), models / one["policy"])}
+        found = {
+            **found,
+            "policies": [{**one, _STALE: True} if one["policy"] in stale else one for one in found["policies"]],
+            "second_opinions": [
+                {**opinion, "policies": [one for one in opinion["policies"] if one["policy"] not in stale]}
+                for opinion in found["second_opinions"]
+            ],
+        }
+    return replace(material, shared={**material.shared, _KIND: found})
+
+
+def _is_another(measured: str | None, model: Path) -> bool:
+    return measured is not None and model.is_dir() and measured != md5_of(model)
 
 
 def of_policy(one: Mapping[str, Any]) -> Table:
+    name, title = f"robustness-{one['policy']}", f"Other users: {one['policy']}"
+    if _STALE in one:
+        return Table(name, title, _COLUMNS, (), "Figures of another model: run rlver robustness again.")
     rows = []
     for shift in one["shifts"]:
         change = shift["paired_to_unshifted"] or {}
@@ -64,7 +90,7 @@ def of_policy(one: Mapping[str, Any]) -> Table:
                 Cell(shift["about"]),
             )
         )
-    return Table(f"robustness-{one['policy']}", f"Other users: {one['policy']}", _COLUMNS, tuple(rows))
+    return Table(name, title, _COLUMNS, tuple(rows))
 
 
 def opinions(found: Mapping[str, Any]) -> Table | None:
@@ -98,10 +124,14 @@ def values(material: Material, _: ReportRun) -> Mapping[str, Any] | None:
     found = material.shared.get(_KIND)
     if found is None:
         return None
+    unshifted = (row for one in found["policies"] for row in one["shifts"] if row["paired_to_unshifted"] is None)
+    users = {row["user"] for row in unshifted if "user" in row}  # earlier versions wrote the difficulty only
+    of_report = {user_of(dialogue) for variant in material.variants for dialogue in variant.dialogues}
     return {
         "policies": [(one["policy"], of_policy(one), one["not_measured"]) for one in found["policies"]],
         "personas": found["personas"],
-        "difficulty": found["difficulty"],
+        "users": ", ".join(sorted(users)) or found["difficulty"],
+        "other_users": ", ".join(sorted(of_report - users)) if users else "",
         "opinions": opinions(found),
     }
 

@@ -19,10 +19,13 @@ _SUCCESS = Column("success_rate", "Success", PERCENT, "success_ci95")
 FEW = 5  # policies: with fewer, an order agrees by chance too easily
 
 
-def policy_as_json(policy: str, rows: Sequence[ShiftRow], files: Mapping[str, Path], missing: Mapping[str, str]) -> dict[str, Any]:
-    """One policy. `files`: the transcript of each shift; `missing`: why a shift could not be measured."""
+def policy_as_json(
+    policy: str, md5: str | None, rows: Sequence[ShiftRow], files: Mapping[str, Path], missing: Mapping[str, str]
+) -> dict[str, Any]:
+    """One policy. `md5`: DVC's of the model folder, None behind an endpoint; `files`: the transcript of each shift; `missing`: why a shift
+    could not be measured."""
     shifts = [json_ready(_row(row)) | {"transcripts": files[row.shift].as_posix()} for row in rows]
-    return {"policy": policy, "shifts": shifts, "not_measured": dict(missing)}
+    return {"policy": policy, "md5": md5, "shifts": shifts, "not_measured": dict(missing)}
 
 
 def as_json(policies: Sequence[Mapping[str, Any]], opinions: Sequence[SecondOpinion], settings: Settings, personas: int) -> dict[str, Any]:

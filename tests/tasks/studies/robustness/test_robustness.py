@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from report_run import load, write_run
 from shifted import held_with, unseen_people
 
+from rlver.components.domain.files import write_json
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.personas.generator import compose_personas
 from rlver.components.personas.library import load_library
 from rlver.components.replay.reappraisal import final_emotions
+from rlver.components.report.page import page
+from rlver.components.report.panels.panel import ReportRun, Sources
 from rlver.components.scoring.units import Sampling, Units
+from rlver.components.settings.settings import load_settings
 from rlver.components.users.scripted.simulator import ScriptedAppraiser
 from rlver.components.users.shifts.users import UNSHIFTED, users
+from rlver.tasks.graph.lock import md5_of
+from rlver.tasks.studies.robustness import panel
 from rlver.tasks.studies.robustness.robustness import rows, second_opinion, sign_flip_p
+from rlver.tasks.studies.robustness.tables import policy_as_json
 
 SAMPLES = 2000
 
@@ -122,3 +132,36 @@ def test_an_appraiser_of_the_same_rules_agrees_with_the_transcript() -> None:
     assert asyncio.run(final_emotions(ScriptedAppraiser("challenging"), held, personas)) != recorded
     with pytest.raises(ValueError, match="unknown difficulty 'brutal'"):
         ScriptedAppraiser("brutal")
+
+
+def test_figures_of_another_model_are_not_shown_and_other_users_are_named(tmp_path: Path) -> None:
+    """Of two policies one was trained again since; the report's own users are scripted-1."""
+    write_run(tmp_path, personas=4)
+    row = {
+        "about": "as they are", "dialogues": 4, "emotion_ci95": [18.0, 32.0], "emotion_mean": 25.0, "paired_to_unshifted": None,
+        "shift": "unshifted", "unscorable": 1, "user": "scripted/vanilla/scripted-2",
+    }  # fmt: skip
+    agreement = {"emotion_mean_first": 25.0, "emotion_mean_second": 24.0, "spearman_over_dialogues": None}
+    policies, opinions = [], []
+    for name, is_newer in (("base", False), ("grpo-think", True)):
+        model = tmp_path / "models" / name
+        model.mkdir(parents=True)
+        (model / "config.json").write_text("{}")
+        policies.append({**policy_as_json(name, md5_of(model), (), {}, {}), "shifts": [row]})
+        opinions.append({"policy": name, **agreement})
+        if is_newer:
+            (model / "config.json").write_text('{"trained": "again"}')
+    found = {"difficulty": "vanilla", "personas": 4, "policies": policies}
+    write_json(tmp_path / "robustness.json", {**found, "second_opinions": [{"first": "a", "second": "b", "policies": opinions}]})
+    settings = load_settings(Path(__file__).parents[4] / "params.yaml")
+    sources = Sources(settings, (), tmp_path / "logs", files={"robustness": tmp_path / "robustness.json"})
+    gathered = panel.gather(load(tmp_path), sources)
+    run = ReportRun(seed=7, margin=0.05, model=None)
+    base, newer, second = panel.tables(gathered, run)
+    assert [[cell.value for cell in cells][1] for cells in base.rows] == [25.0] and len(second.rows) == 1
+    assert newer.rows == () and "Figures of another model" in newer.note
+    shown = page(gathered, run, {}, [panel.PANEL])
+    assert "Figures of another model: run rlver robustness again." in shown and "18.0 to 32.0; 1 unscorable" in shown
+    assert "played by scripted/vanilla/scripted-2" in shown and "are of other users: scripted/vanilla/scripted-1" in shown
+    alike = replace(gathered, variants=tuple(replace(one, dialogues=()) for one in gathered.variants))
+    assert (panel.values(alike, run) or {})["other_users"] == ""

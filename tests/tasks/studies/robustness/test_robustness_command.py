@@ -91,6 +91,7 @@ def test_the_same_personas_meet_every_user_and_the_drop_is_told(project: Path, s
     told = json.loads((project / "metrics" / "v" / "robustness.json").read_text())
     assert (told["difficulty"], told["personas"]) == ("vanilla", 8)
     (policy,) = told["policies"]
+    assert policy["md5"] is None, "a policy behind an endpoint"
     rows = {row["shift"]: row for row in policy["shifts"]}
     assert list(rows) == [UNSHIFTED, "unseen-cues-1", "typos-2", "challenging"] and policy["not_measured"] == {}
     means = {shift: sum(one.emotion_final or 0 for one in held) / 8 for shift, held in dialogues.items()}
