@@ -126,12 +126,14 @@ def headline(material: Material) -> Headline:
         if scored is None:
             return Headline("Dialogues with simulated users", "Nothing has been scored yet; the dialogues are below.")
         return Headline(f"The base policy scores {wording.number(scored['emotion_mean'])}", "No trained policy has been scored yet.")
-    if len(material.variants) > 1 and (len(material.simulators) > 1 or len(_sets(material)) > 1):
+    are_ranked = base is None and sum(one.sentient is not None for one in material.variants) > 1
+    met_others = are_ranked and _met_others(material.variants)
+    if len(material.variants) > 1 and (len(material.simulators) > 1 or len(_sets(material)) > 1 or met_others):
         return Headline(
             f"{len(material.variants)} policies, several scales",
-            "They met different users, or people of different sets. Such scores cannot be compared, so none is called the highest.",
+            "They met different users, or different people. Such scores cannot be compared, so none is called the highest.",
         )
-    if base is None and len(material.variants) > 1:
+    if are_ranked:
         return _standings(material, tuned)
     mean = wording.number(tuned.sentient["emotion_mean"])
     paired = tuned.sentient.get("paired_to_base")
@@ -142,8 +144,8 @@ def headline(material: Material) -> Headline:
     if low > 0 or high < 0:
         side = "above" if low > 0 else "below"
         verdict = f"That is {wording.number(abs(paired['difference']))} points {side} the base policy with the same users"
-    trained = sum(not one.is_base and one.sentient is not None for one in material.variants)
-    best = f", the best of {trained}" if trained > 1 else ""
+    trained = [one for one in material.variants if not one.is_base and one.sentient is not None]
+    best = f", the best of {len(trained)}" if len(trained) > 1 and not _met_others(trained) else ""
     return Headline(
         f"From {wording.number(scored['emotion_mean'])} to {mean}",
         f"With {tuned.name}{best}, users end a dialogue at an emotion of {mean} out of 100 on average. "
@@ -201,6 +203,13 @@ def statement(run: ReportRun) -> str:
 
 def _sets(material: Material) -> dict[str, int]:
     return splits.persona_splits(dialogue for variant in material.variants for dialogue in variant.dialogues)
+
+
+def _met_others(variants: Sequence[Variant]) -> bool:
+    """Whether the score of one is also of people whom another one was never put before. Who was, and failed, was put before them."""
+    scored = [variant.dialogues for variant in variants if variant.sentient is not None]
+    people = {one.persona_id for dialogues in scored for one in dialogues if one.emotion_final is not None}
+    return any(people - {one.persona_id for one in dialogues} for dialogues in scored)
 
 
 def facts(material: Material, run: ReportRun) -> list[tuple[str, str]]:

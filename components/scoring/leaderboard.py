@@ -166,6 +166,7 @@ class Standing:
     dialogues: int  # scorable ones
     unscorable: int
     splits: dict[str, int]  # personas by split
+    personas: frozenset[str]  # also of failed dialogues: they were to be held
     unit: str  # of the intervals
     emotion: Estimated
     success: Estimated
@@ -189,6 +190,7 @@ def standing(dialogues: Sequence[Dialogue], source: str, how: Sampling) -> Stand
         dialogues=len(scorable),
         unscorable=len(dialogues) - len(scorable),
         splits=only_set(dialogues),
+        personas=frozenset(dialogue.persona_id for dialogue in dialogues),
         unit=how.units.name({dialogue.persona_id for dialogue in scorable}),
         emotion=how.mean(sentient.by_persona(scorable, sentient.final_emotion), sentient.EMOTIONS),
         success=how.units.share(sentient.by_persona(scorable, sentient.is_success)),

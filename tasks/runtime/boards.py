@@ -42,6 +42,8 @@ def leaderboard(standings: Sequence[Standing], published: bool) -> str:
     notes = ["", "Scores of different users are not comparable: compare rows of the same user only."] if len(users) > 1 else []
     if len({tuple(row.splits) for row in standings}) > 1:
         notes += ["", "The rows are of different sets of personas: compare rows of the same set only."]
+    elif len({row.personas for row in standings}) > 1:
+        notes += ["", "The rows are of different personas of one set: compare rows of the same personas only."]
     return "\n".join([plain_table(header, (cells for _, cells in rows)), *notes])
 
 

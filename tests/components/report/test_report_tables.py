@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_run import edit_json, load, make_dialogues, write_benchmark, write_run, write_transcripts
+from report_run import edit_json, load, make_dialogues, make_failed, write_benchmark, write_run, write_transcripts
 
-from rlver.components.domain.files import BadFile
+from rlver.components.domain.files import BadFile, write_jsonl
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report import page as headline
 from rlver.components.report import tables, wording
@@ -131,6 +131,8 @@ def test_the_gain_of_the_highest_of_several_is_called_that(tmp_path: Path):
     assert "With tuned, users end" in headline.headline(load(tmp_path)).sentence
     write_transcripts(tmp_path, "other", make_dialogues("other", 8, 0.6, 2), base)
     assert "With tuned, the best of 2, users end" in headline.headline(load(tmp_path)).sentence
+    write_transcripts(tmp_path, "other", make_dialogues("other", 5, 0.6, 2), base)
+    assert "With tuned, users end" in headline.headline(load(tmp_path)).sentence, "the other one met fewer people"
 
 
 @pytest.mark.parametrize(
@@ -138,14 +140,16 @@ def test_the_gain_of_the_highest_of_several_is_called_that(tmp_path: Path):
     [
         {"simulator": {"kind": "scripted", "difficulty": "challenging", "version": "scripted-1"}},
         {"persona_id": "en-sealed-0001-0a1b2c3d4e"},
+        {"persona_id": "p001"},  # of the same set
     ],
 )
 def test_policies_on_several_scales_are_not_ranked(tmp_path: Path, changes: dict[str, Any]):
     for name, skill in (("a", 0.5), ("b", 0.9)):
-        write_transcripts(tmp_path, name, make_dialogues(name, 8, skill, 2), None)
+        held = make_dialogues(name, 8, skill, 2)
+        write_transcripts(tmp_path, name, [*held[:7], make_failed(name, 7)] if name == "b" else held, None)
     material = load(tmp_path)
     first, second = material.variants
-    assert headline.headline(material).title == "2 policies, one scale"
+    assert headline.headline(material).title == "2 policies, one scale", "one failure ends no ranking"
     assert "same kind of simulated user" in headline.page(material, RUN, {})
     others = tuple(Dialogue.model_validate(one.model_dump() | changes) for one in second.dialogues)
     material = replace(material, variants=(first, replace(second, dialogues=others)))
@@ -159,6 +163,18 @@ def test_without_scores_or_without_a_base_the_headline_still_reads(tmp_path: Pat
     assert "no scored base" in headline.headline(load(tmp_path)).sentence
     (tmp_path / "metrics" / "tuned" / "sentient.json").unlink()
     assert "Nothing has been scored" in headline.headline(load(tmp_path)).sentence
+
+
+def test_one_policy_with_a_score_is_neither_the_highest_nor_the_lowest(tmp_path: Path):
+    write_transcripts(tmp_path, "good", make_dialogues("good", 8, 0.6, 2), None)
+    write_jsonl(tmp_path / "transcripts" / "lost.jsonl", [make_failed("lost", number).model_dump(mode="json") for number in range(8)])
+    told = headline.headline(load(tmp_path))
+    assert told.title.startswith("good scores") and "no scored base" in told.sentence and "lowest" not in told.sentence
+
+
+def test_a_remark_stands_beside_the_interval_and_not_in_its_place():
+    table = Table("t", "T", (Column("a", "A"), Column("b", "B", NUMBER, "b_ci95")), ((Cell("x"), Cell(1.25, (1.0, 1.5), "1 unscorable")),))
+    assert table.lines()[0][1].small == "1.0 to 1.5; 1 unscorable" and "1.2 (1.0 to 1.5; 1 unscorable)" in as_markdown(table)
 
 
 def test_numbers_read_well():

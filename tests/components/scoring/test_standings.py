@@ -9,6 +9,7 @@ import pytest
 from rlver.components.domain.transcript import SimulatorTag
 from rlver.components.scoring.leaderboard import Standing, standing
 from rlver.components.scoring.units import Sampling
+from rlver.tasks.runtime.boards import leaderboard
 
 
 def test_a_row_has_an_interval_for_everything_it_says(dialogue, failed):
@@ -32,3 +33,14 @@ def test_a_row_is_one_policy_with_one_user(dialogue, failed):
         )
     with pytest.raises(ValueError, match="none of 1 dialogues can be scored"):
         standing([failed("r")], "x", Sampling(100, 7))
+
+
+def test_rows_of_different_people_of_one_set_are_told(dialogue, failed):
+    a, b, fewer = (
+        standing([dialogue("p", [10] * 6), last, dialogue("r", [1])], "x", Sampling(100, 7))
+        if last
+        else standing([dialogue("p", [10] * 6), dialogue("r", [1])], "x", Sampling(100, 7))
+        for last in (dialogue("q", [1]), failed("q"), None)
+    )
+    assert "different personas of one set" not in leaderboard([a, b], published=False), "a failure is no other person"
+    assert "The rows are of different personas of one set: compare rows of the same personas only." in leaderboard([a, fewer], False)
