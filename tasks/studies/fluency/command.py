@@ -40,7 +40,8 @@ def fluency(
 
     settings = load_settings(params, variant)
     refuse_twice(transcripts)
-    recorded = {path: load_transcripts(path) for path in transcripts}
+    # As the portrait: a failed dialogue ends anywhere.
+    recorded = {path: [one for one in load_transcripts(path) if one.error is None] for path in transcripts}
     people = people_met(personas, (dialogue for dialogues in recorded.values() for dialogue in dialogues))
     how = Sampling.over(people, settings.evaluation.bootstrap_samples, settings.seed)
     read_by, tokenizer = load_policy(policy_location(model))
@@ -50,7 +51,7 @@ def fluency(
         check_units({one.persona_id for one in dialogues if one.turns}, how, f"{path}: its replies")
         bits = bits_of(read_by, tokenizer, settings.policy.thinking, counted(dialogues, path.name))
         base = bits if base is None else base
-        measured = behaviour([one for one in dialogues if one.error is None], how)  # as the portrait: a failed one ends anywhere
+        measured = behaviour(dialogues, how)
         rows[str(path)] = {
             "bits_per_token": known(bits_per_token(bits, how)),
             "more_than_first": known(more_bits(bits, base, how)),

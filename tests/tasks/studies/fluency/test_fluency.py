@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from rlver.components.domain.files import write_jsonl
 from rlver.components.domain.thinking import system_prompt
+from rlver.components.domain.transcript import StopReason
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import save_policy
 from rlver.components.scoring.units import Sampling, Units
@@ -93,7 +94,9 @@ def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_ro
         one.model_copy(update={"turns": tuple(turn.model_copy(update={"assistant": turn.assistant.upper()}) for turn in one.turns)})
         for one in dialogues
     ]
-    for name, held in (("base", dialogues), ("tuned", shouted), ("one", dialogues[:1])):
+    failed = shouted[0].model_copy(update={"error": "the server went away", "emotion_final": None, "stop_reason": StopReason.FAILED})
+    kept = {"base": dialogues, "tuned": shouted, "one": dialogues[:1], "with_failed": [*dialogues[1:], failed], "without": dialogues[1:]}
+    for name, held in kept.items():
         write_jsonl(tmp_path / f"{name}.jsonl", [one.model_dump(mode="json") for one in held])
     save_policy(micro_model(), micro_tokenizer(), tmp_path / "model")
     files = [str(tmp_path / f"{name}.jsonl") for name in ("base", "tuned")]
@@ -104,5 +107,9 @@ def test_the_command_compares_files_with_the_first(tmp_path: Path, repository_ro
     assert tuned["more_than_first"]["value"] == pytest.approx(tuned["bits_per_token"]["value"] - base["bits_per_token"]["value"], abs=1e-5)
     told = capsys.readouterr().out
     assert all(f"  {name} " in told for name in ("bits_per_token", "repeated_runs", "stock_replies")) and files[1] in told
+    both = [str(tmp_path / f"{name}.jsonl") for name in ("with_failed", "without")]
+    assert main(["fluency", *both, *arguments[3:], "--params", str(repository_root / "params.yaml")]) == 0
+    with_failed, without = json.loads((tmp_path / "out.json").read_text())["transcripts"].values()
+    assert with_failed["bits_per_token"] == without["bits_per_token"], "nothing of a dialogue that failed counts"
     assert main(["fluency", str(tmp_path / "one.jsonl"), *arguments[3:], "--params", str(repository_root / "params.yaml")]) == 1
     assert "one.jsonl: its replies are of 1 persona: two are needed" in capsys.readouterr().err
