@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlver.components.domain.transcript import StopReason
 from rlver.components.report import ink
 from rlver.components.report.curves import share_axis
 from rlver.components.report.material import Material, Variant
@@ -54,17 +55,19 @@ def _by_turn(shares: Mapping[str, Any], cap: int) -> Mapping[str, Any] | None:
 
 
 def course_curves(material: Material) -> ink.Drawn | None:
-    """Shares of all dialogues over turns, a line a policy: success on the left, failure on the right."""
-    drawn = [(number, course) for number, variant in material.numbered if (course := _course(variant))]
-    turns = max((int(turn) for _, course in drawn for turn in course["succeeded_by_turn"]), default=0)
+    """Shares of all dialogues over turns, a line a policy: success on the left, failure on the right. Where the limit ended some of its
+    dialogues, a policy's line ends there too: nobody knows how they would have gone on."""
+    drawn = [(number, variant, course) for number, variant in material.numbered if (course := _course(variant))]
+    turns = max((int(turn) for *_, course in drawn for turn in course["succeeded_by_turn"]), default=0)
     if turns < 2:
         return None
     with ink.small_plots(2, 2, 2.6, shared=True) as (figure, cells, _):
         for axes, (quantity, title) in zip(cells, _DRAWN, strict=True):
-            for number, course in drawn:
-                reached = [_by_turn(course[quantity], turn) for turn in range(1, turns + 1)]
+            for number, variant, course in drawn:
+                end = max(map(int, course[quantity]), default=0) if _was_cut(variant) else turns
+                reached = [_by_turn(course[quantity], turn) for turn in range(1, end + 1)]
                 shares = [0.0, *(one["value"] if one else 0.0 for one in reached)]
-                axes.step(range(turns + 1), shares, where="post", **ink.series_style(number), linewidth=1.8)
+                axes.step(range(end + 1), shares, where="post", **ink.series_style(number), linewidth=1.8)
             axes.set_title(title)
             axes.set_xlabel("Turn")
             share_axis(axes)
@@ -72,6 +75,10 @@ def course_curves(material: Material) -> ink.Drawn | None:
     return ink.Drawn(
         "success-and-failure", figure, "Share of all dialogues that have succeeded, and that have failed, over turns, per policy"
     )
+
+
+def _was_cut(variant: Variant) -> bool:
+    return any(one.stop_reason is StopReason.TURN_LIMIT for one in variant.dialogues)
 
 
 def _course(variant: Variant) -> Mapping[str, Any] | None:

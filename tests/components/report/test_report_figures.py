@@ -16,7 +16,7 @@ from rlver.components.report import curves, ink
 from rlver.components.report import curves as trajectories
 from rlver.components.report.material import Material, Variant
 from rlver.components.report.page import FIGURES, asset
-from rlver.components.report.panels.course import course_table
+from rlver.components.report.panels.course import course_curves, course_table
 from rlver.components.scoring.sentient import sentient_metrics
 from rlver.components.scoring.units import Sampling
 
@@ -141,3 +141,16 @@ def test_how_soon_is_told_of_all_dialogues_and_a_cap_after_the_last_turn_has_the
     assert (cells["succeeded_by_6"], cells["failed_by_6"], cells["succeeded_by_10"]) == (0.5, 0.25, 0.5)
     assert cells["emotion_by_6"] == pytest.approx((100 + 46 + 0 + 100) / 4) and cells["emotion_gated"] is None, "no policy thinks here"
     assert course_table(Material((Variant("old", False, (), {"sentient": {}}, None, None),), {})) is None
+
+
+def test_a_line_ends_where_the_limit_ended_the_dialogues_and_goes_on_where_they_ended_by_themselves(dialogue) -> None:
+    long = [dialogue("a", [1] * 9), dialogue("b", [10] * 6)]
+    short = [dialogue("a", [1] * 6), dialogue("b", [10] * 6)]
+    ended = [one.model_copy(update={"stop_reason": StopReason.GOODBYE}) for one in short]
+    variants = (
+        Variant(name, False, tuple(held), {"sentient": sentient_metrics(held, None, Sampling(200, 7))}, None, None)
+        for name, held in (("long", long), ("cut", short), ("ended", ended))
+    )
+    drawn = course_curves(Material(tuple(variants), {}))
+    assert drawn is not None
+    assert [[line.get_xdata()[-1] for line in axes.lines] for axes in drawn.figure.axes] == [[9, 6, 9]] * 2
