@@ -17,7 +17,8 @@ async function startPointing(multiples) {
       const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       const turn = Math.min(turns, Math.max(0, Math.round((point.x - left) / width * turns)));
       const emotion = 100 * (1 - (point.y - top) / height);
-      const away = (row) => Math.abs((emotionsOf(row)[turn] ?? Infinity) - emotion);
+      const at = (emotions) => emotions[Math.min(turn, emotions.length - 1)]; // who has ended stays where it ended
+      const away = (row) => Math.abs(at(emotionsOf(row)) - emotion);
       nearest = mine.reduce((best, row) => (best === null || away(row) < away(best) ? row : best), null);
       if (nearest) draw(nearest);
     });
