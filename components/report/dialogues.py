@@ -135,12 +135,13 @@ _INDEX_FIELDS = tuple(field.name for field in fields(DialogueView) if field.name
 
 @dataclass(frozen=True)
 class Embedded:
-    """`index` and `chunks` are packed. `shown` of `total` dialogues fitted."""
+    """`index` and `chunks` are packed. `shown` of `total` dialogues fitted; `opened` are their policies and ids."""
 
     index: str
     chunks: tuple[str, ...]
     shown: int
     total: int
+    opened: frozenset[tuple[str, str]]
 
 
 def embed(views: Sequence[DialogueView], limit_bytes: int) -> Embedded:
@@ -153,7 +154,8 @@ def embed(views: Sequence[DialogueView], limit_bytes: int) -> Embedded:
             break
         chunks.append(packed)
         kept.append(chunk)
-    return Embedded(_pack_index(kept), tuple(chunks), sum(map(len, kept)), len(views))
+    opened = frozenset((view.variant, view.dialogue_id) for chunk in kept for view in chunk)
+    return Embedded(_pack_index(kept), tuple(chunks), sum(map(len, kept)), len(views), opened)
 
 
 def _chunks(views: Sequence[DialogueView]) -> Iterator[list[DialogueView]]:

@@ -64,6 +64,7 @@ def test_what_does_not_fit_is_left_out_by_persona_for_all_variants_alike():
     part = embed(views, limit)
     assert (part.shown, part.total) == (100, 240) and part.chunks == whole.chunks[:2]
     assert [one["persona"] for one in read_back(part)] == sorted(2 * [f"p{number:03d}" for number in range(50)])
+    assert part.opened == {(view.variant, view.dialogue_id) for view in views if view.persona < "p050"}
 
 
 def test_a_limit_that_holds_nothing_gives_an_empty_store():
