@@ -149,10 +149,10 @@ def tasks_in_words(table: CapabilityTable) -> str:
 
 
 def estimate_in_words(row: FindingRow) -> str:
-    """+12.3 (+9.8 to +14.9); a single seed has no interval; without an estimate what is missing."""
+    """+12.3 (+9.8 to +14.9); a single seed on a side leaves no interval; without an estimate what is missing."""
     if row.estimate is None:
         return f"needs {'; '.join(row.missing)}"
-    beside = "one seed, no interval" if row.estimate.n == 1 else wording.signed_interval(row.estimate.ci95)
+    beside = "one seed on a side, no interval" if row.estimate.n == 1 else wording.signed_interval(row.estimate.ci95)
     return with_ends(wording.signed(row.estimate.value), beside)
 
 

@@ -103,7 +103,7 @@ def test_the_page_is_one_file_and_the_markdown_has_the_same_numbers(finished: Pa
         f"{middle.text} ({middle.small})",
         "Interquartile mean",
         "ppo-direct-challenging-s7",
-        "one seed, no interval",
+        "one seed on a side, no interval",
         "79.2",
         "62.1",
         "66.4",
