@@ -25,7 +25,6 @@ CAUTION = (
     "the scripted user misses most acts in free English: this score must not rank real models or stand beside published ones (docs/act-detector.md); "
     "--variant any-model-llm has a language model as the user"
 )
-STORED = "answers that a model of this name gave before; give another model or revision a name of its own, or it gets them too"
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +55,7 @@ def converse(
     from rlver.components.personas.schema import validate_file
     from rlver.components.rollout.transcripts import summary
     from rlver.components.settings.settings import load_settings, with_simulator
+    from rlver.tasks.runtime.connections import warn_of_stored
     from rlver.tasks.runtime.conversing import as_evaluated, fingerprint, hold_and_write, jobs_of
     from rlver.tasks.runtime.policies import candidate
     from rlver.tasks.runtime.progress import DialogueProgress
@@ -73,9 +73,7 @@ def converse(
     with who.open_conversation(settings, min(settings.evaluation.concurrency, len(jobs))) as talk:
         shown = DialogueProgress(len(jobs), costs=talk.costs)
         dialogues = hold_and_write(talk, jobs, out, identity, settings.rollout.max_failure_rate, shown)
-        server = talk.policy_connection
-        if server is not None and not server.replay and (stored := server.summary()["cache_hits"]):
-            print(f"warning: {stored:.0f} replies are {STORED} ({server.answers})", file=sys.stderr)
+        warn_of_stored(talk.policy_connection)
     return f"{out}: {summary(dialogues)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from rlver.tasks.runtime import environment
 logger = logging.getLogger(__name__)
 
 ANSWERS = Path("answers")
+STORED = "answers that a model of this name gave before; give another model or revision a name of its own, or it gets them too"
 _EXPERIMENTS = (".dvc", "tmp", "exps")  # where DVC runs an experiment, in a folder of its own that goes afterwards
 
 
@@ -90,6 +92,12 @@ class Connection:
         context, self._context, self._open = self._context, None, None
         if context is not None:
             await context.__aexit__(kind, error, trace)
+
+
+def warn_of_stored(server: Connection | None) -> None:
+    """On stderr, where replies were not asked for now: nobody can tell whether it is still the same model. A replay wants them."""
+    if server is not None and not server.replay and (stored := server.summary()["cache_hits"]):
+        print(f"warning: {stored:.0f} replies are {STORED} ({server.answers})", file=sys.stderr)
 
 
 def to_user(settings: Settings, models: Sequence[str] | None = None, answers: str = "user.db") -> Connection:

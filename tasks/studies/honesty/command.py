@@ -41,6 +41,7 @@ def run(
     options.limit_endpoints(budget, replay)
     from rlver.components.settings.settings import load_settings
     from rlver.tasks.graph.lock import md5_of
+    from rlver.tasks.runtime.connections import warn_of_stored
     from rlver.tasks.runtime.conversing import fingerprint
     from rlver.tasks.runtime.policies import candidate, is_served
     from rlver.tasks.runtime.progress import Steps
@@ -68,6 +69,7 @@ def run(
         given = ask_and_write(talk, asked, asked_for, out, settings.rollout.max_failure_rate, step)
         if costs := talk.costs():
             typer.echo(costs, err=True)
+        warn_of_stored(talk.policy_connection)
     cut_off = sum(answer.cut_off for answer in given.answers)
     typer.echo(f"{out}: {len(given.answers)} answers of {who.name} ({asked.identity}), {cut_off} of them cut off")
 

@@ -48,12 +48,15 @@ def _table(material: Material, margin: float) -> Table | None:
     base = material.base.metrics.get(_KIND) if material.base else None
     base = None if base and _STALE in base else base
     rows: list[tuple[Cell, ...]] = []
+    unknown: list[str] = []
     for variant in material.variants:
         if (found := variant.metrics.get(_KIND)) is None:
             continue
         if _STALE in found:
             rows.append((Cell(variant.name), Cell("answers of another model: ask it again"), *[Cell(None)] * (len(_COLUMNS) - 2)))
             continue
+        if found.get("md5") is None:  # of an endpoint, or written before it was noted
+            unknown.append(variant.name)
         errors, right = (
             ({}, {}) if variant.is_base or base is None else (_compared(base, found, margin, one) for one in ("error", "correct"))
         )
@@ -69,7 +72,8 @@ def _table(material: Material, margin: float) -> Table | None:
             for row in found["rates"]
             if row["kind"] == "all"
         ]
-    return Table(_KIND, "Honesty", _COLUMNS, tuple(rows), _NOTE) if rows else None
+    note = f"{_NOTE} Not recorded, and so not checked, is whose answers these are: {', '.join(unknown)}." if unknown else _NOTE
+    return Table(_KIND, "Honesty", _COLUMNS, tuple(rows), note) if rows else None
 
 
 def _compared(base: Mapping[str, Any], found: Mapping[str, Any], margin: float, metric: str) -> Mapping[str, Mapping[str, Any]]:

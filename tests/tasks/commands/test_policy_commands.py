@@ -16,7 +16,8 @@ from rlver.components.domain.files import write_jsonl
 from rlver.components.rollout.transcripts import load_transcripts
 from rlver.components.settings.settings import SettingsError, load_settings
 from rlver.flows.cli import main
-from rlver.tasks.commands.dialogues import CAUTION, STORED
+from rlver.tasks.commands.dialogues import CAUTION
+from rlver.tasks.runtime.connections import STORED
 
 MODEL = "org/thinker-1"
 QUICK = {"attempts": 2, "answer_timeout_s": 20.0, "backoff_first_s": 0.01, "backoff_most_s": 0.02}

@@ -14,6 +14,7 @@ from scripted_server import Asked, Reply, good, serving_beside
 
 from rlver.flows.cli import main
 from rlver.tasks.graph.lock import md5_of
+from rlver.tasks.runtime.connections import STORED
 from rlver.tasks.studies.honesty.asking import read_answers
 from rlver.tasks.studies.honesty.figures import RIGHT
 from rlver.tasks.studies.honesty.questions import Framing, questions
@@ -159,6 +160,18 @@ def served(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("RLVER_POLICY_KEY", "RLVER_REPLAY", "RLVER_BUDGET"):
         monkeypatch.delenv(name, raising=False)
     return project
+
+
+def test_answers_that_a_model_of_this_name_gave_before_are_told(
+    served: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for out, script in (("before.jsonl", honest), ("after.jsonl", agreeing)):
+        with serving_beside(script) as running:
+            monkeypatch.setenv("RLVER_POLICY_URL", running.url)
+            assert main(["honesty", "run", "--policy", f"openai:{MODEL}", "--limit", "1", "-o", out]) == 0
+        told.append(f"warning: 5 replies are {STORED} (answers/policy.db)" in capsys.readouterr().err)
+    assert told == [False, True]
 
 
 @pytest.mark.long

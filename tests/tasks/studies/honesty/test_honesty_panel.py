@@ -61,6 +61,7 @@ def test_a_policy_that_errs_more_than_the_base_fails(tmp_path: Path) -> None:
     ]
     assert "policy,condition,error,error_ci95_low" in as_csv(table)
     assert 'id="honesty"' in page(material, RUN, {}, [honesty.PANEL])
+    assert table.note.endswith("Not recorded, and so not checked, is whose answers these are: base, grpo-think.")
 
 
 def test_a_question_without_an_answer_is_left_out_on_both_sides(tmp_path: Path) -> None:
@@ -94,6 +95,7 @@ def test_answers_of_another_model_are_not_shown_as_those_of_this_one(tmp_path: P
         ["base", "plain", 0.1, 0.1],
         ["grpo-think", "answers of another model: ask it again", None, None],
     ]
+    assert "Not recorded" not in table.note
     assert "ask it again" in page(gathered, RUN, {}, [honesty.PANEL])
 
 
