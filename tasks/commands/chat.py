@@ -43,7 +43,7 @@ def chat(
         if policy is not None:
             raise ValueError("--policy is for --as user: as supporter you are the policy")
         who, connection = someone(persona, personas, settings), user_connection(settings)
-        with keeping_no_dialogue():
+        with keeping_no_dialogue(connection.answers if connection else None):
             asyncio.run(support(who, seed, simulator(settings, endpoint=connection), settings.simulator.rules, terminal, connection))
         return
     named = persona is not None or personas is not None
@@ -52,5 +52,5 @@ def chat(
     model = candidate(policy or str(newest_policy(Path("models"))), settings)
     with model.open_conversation(settings, concurrency=1) as conversation:
         conversation.policy.start()
-        with keeping_no_dialogue():
+        with keeping_no_dialogue(model.connection.answers if model.connection else None):
             asyncio.run(talk(conversation, model.location, seed, language, terminal))

@@ -57,11 +57,16 @@ class NothingKept(Exception):
 
 
 @contextmanager
-def keeping_no_dialogue() -> Iterator[None]:
-    """Around the dialogues of a command that keeps none: Ctrl-C says so. Raises NothingKept."""
+def keeping_no_dialogue(answers: Path | None = None) -> Iterator[None]:
+    """Around the dialogues of a command that keeps none: Ctrl-C says so. `answers`: of a model's server, with all that was sent there.
+
+    Raises NothingKept.
+    """
     try:
         yield
     except KeyboardInterrupt:
+        if answers is not None:
+            raise NothingKept(f"it begins anew; what was said is kept with the model's answers in {answers}") from None
         raise NothingKept("no dialogue of this command is kept, so it begins anew") from None
 
 

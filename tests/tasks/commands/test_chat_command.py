@@ -15,6 +15,7 @@ from fakes import people
 from micro import micro_model, micro_tokenizer
 from profiles import profile, write_profiles
 from ruamel.yaml import YAML
+from scripted_server import Reply, serving_beside
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import load_yaml, write_jsonl
@@ -26,6 +27,7 @@ from rlver.components.policy.load import save_policy
 from rlver.components.policy.token_policy import TokenPolicy
 from rlver.components.users.scripted.simulator import ScriptedSimulator
 from rlver.flows.cli import main
+from rlver.tasks.runtime import person
 from rlver.tasks.runtime.person import Terminal, reasons, support
 
 
@@ -119,6 +121,22 @@ def test_a_policy_answers_every_line_the_same_for_the_same_seed(
     assert lines[0].startswith("You talk to models/one.")
     assert [line for line in lines if line.startswith("you > ")] == ["you > My sister left.", "you > And then?"]
     assert sum(line.startswith("it > ") for line in lines) == 2
+
+
+def test_ctrl_c_says_where_is_kept_what_went_to_a_server(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(person, "talk", interrupted)
+    (project / "dvc.yaml").write_text("stages: {}\n")
+    save_policy(micro_model(), micro_tokenizer(), project / "models" / "one")
+    assert main(["chat"]) == 130
+    assert capsys.readouterr().err.endswith("no dialogue of this command is kept, so it begins anew\n")
+    with serving_beside(lambda number, asked: Reply(body=b'{"data": [{"id": "model-a"}]}')) as server:
+        assert main(["chat", "--policy", f"vllm:{server.url}"]) == 130
+    assert capsys.readouterr().err.endswith("it begins anew; what was said is kept with the model's answers in answers/policy.db\n")
 
 
 def test_a_chat_leaves_the_server_for_rollouts_alone(
