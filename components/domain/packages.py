@@ -8,6 +8,7 @@ is checked again as a whole.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CACHE = "RLVER_CACHE"  # environment: where fetched weights are kept
+SUMS = "sha256.json"  # in a folder that was made of fetched weights: the hashes of its files
 _PATIENCE_S = 900
 _LEFT_BEHIND_S = 24 * 3600
 _CHUNK = 1 << 20
@@ -149,6 +151,18 @@ def remove_left_behind(new: Path, pattern: str) -> None:
 def is_fetched(package: Package) -> bool:
     """Whether the files are there; their hashes are checked when they are fetched."""
     return all((package.folder / name).is_file() for name in package.inside or (package.file,))
+
+
+def unchanged(folder: Path, sums: Mapping[str, str] | None = None) -> Path:
+    """`folder`, once its files have the hashes `sums`; without them those of its SUMS. Raises NotFetched for damaged or other files."""
+    try:
+        known = json.loads((folder / SUMS).read_text(encoding="utf-8")) if sums is None else sums
+        changed = [name for name, known_sum in known.items() if sha256_of(folder / name) != known_sum]
+    except (OSError, ValueError, AttributeError) as error:
+        raise NotFetched(f"{folder}: its weights cannot be checked: {error}; remove the folder, and it is made again") from error
+    if changed:
+        raise NotFetched(f"{folder / changed[0]} is damaged, or another file; remove the folder, and it is made again")
+    return folder
 
 
 def sha256_of(path: Path) -> str:

@@ -82,7 +82,10 @@ class LockedStage:
 
 
 def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
-    """The stages of the root's dvc.yaml, or of everything that is offered, in the order in which `dvc repro` runs them. Raises GraphError."""
+    """The stages of the root's dvc.yaml, or of everything that is offered, in the order in which `dvc repro` runs them. Raises GraphError.
+
+    To DVC a file that was added to it is a stage too; here it is data.
+    """
     import networkx
     from dvc.repo.reproduce import get_active_graph, plan_repro
 
@@ -91,14 +94,18 @@ def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
         return [
             Stage(
                 pipelines.address(step.addressing),
-                frozenset(pipelines.address(other.addressing) for other in networkx.descendants(graph, step)),
+                frozenset(pipelines.address(other.addressing) for other in networkx.descendants(graph, step) if not _is_data(other)),
                 tuple(os.path.relpath(dep.fs_path, root) for dep in step.deps),
                 tuple(os.path.relpath(out.fs_path, root) for out in step.outs),
                 step.cmd if isinstance(step.cmd, str) else "\n".join(step.cmd or ()),
             )
             for step in plan_repro(graph)
-            if all_pipelines or step.path_in_repo == PIPELINE
+            if (all_pipelines and not _is_data(step)) or step.path_in_repo == PIPELINE
         ]
+
+
+def _is_data(step: Any) -> bool:
+    return str(step.path_in_repo).endswith(".dvc")
 
 
 def changed(root: Path, stages: Sequence[str] = (PIPELINE,)) -> dict[str, list[str]]:

@@ -96,6 +96,8 @@ class Provenance:
             lock = dvc.locked(self._root)
             if stage in lock:
                 self._recorder.finish(entry or self._recorder.begin(stage), records.read(self._root, stage, lock))
+            elif entry:
+                entry.close("FINISHED")
 
         self._write(stage, finish)
 

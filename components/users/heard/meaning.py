@@ -1,6 +1,6 @@
 """What a text is about, in numbers: a small sentence encoder (MiniLM-L6, 22 M parameters, Apache-2.0) by which two replies that say the same are known.
 
-The weights come from a pinned package (components/domain/packages.py) and are checked by hash when they are fetched. Source of the weights:
+The weights come from a pinned package (components/domain/packages.py) and are checked by hash when they are fetched and when they are loaded. Source of the weights:
 sentence-transformers/all-MiniLM-L6-v2; its mean over the tokens is taken, of length 1, as its authors do.
 """
 
@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModel
 from transformers.utils import logging
 
-from rlver.components.domain.packages import MINILM, fetched
+from rlver.components.domain.packages import MINILM, fetched, unchanged
 
 logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # as in policy/load.py
 
@@ -50,4 +50,4 @@ class Meaning:
 @cache
 def meaning(device: str = "cpu") -> Meaning:
     """The one of this process on `device`, fetched if need be. Raises NotFetched."""
-    return Meaning(fetched(MINILM), device)
+    return Meaning(unchanged(fetched(MINILM), MINILM.inside), device)

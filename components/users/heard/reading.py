@@ -22,7 +22,7 @@ from torch.nn.functional import gelu, linear
 from rlver.components.domain.acts import ACTS, SURE
 from rlver.components.domain.emotion import added
 from rlver.components.domain.files import BadFile
-from rlver.components.domain.packages import MINILM, SMOLLM2
+from rlver.components.domain.packages import MINILM, SMOLLM2, unchanged
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import HIDDEN, meaning
@@ -74,7 +74,7 @@ class Reader:
         adapter = {name: self._nets.pop(name) for name in tuple(self._nets) if name.endswith((DOWN, UP))}
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
             raise BadFile(f"{heads}: not a file of this reader (heard-15): fit it again with `rlver hearing fit`")
-        self._language, self._meaning = LanguageModel(of_package(SMOLLM2.name), adapter, device), meaning(device)
+        self._language, self._meaning = LanguageModel(_checked(), adapter, device), meaning(device)
         self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
         self.version = f"heard-15 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
@@ -120,6 +120,12 @@ class Reader:
 def scaled(features_NF: torch.Tensor, mean_F: torch.Tensor, scale_F: torch.Tensor) -> torch.Tensor:
     """(N, F) as the net wants them."""
     return ((features_NF - mean_F) / scale_F).clamp(-FURTHEST, FURTHEST)
+
+
+@cache
+def _checked() -> Path:
+    """The language model's folder, hashed once a process."""
+    return unchanged(of_package(SMOLLM2.name))
 
 
 @cache

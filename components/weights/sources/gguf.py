@@ -6,6 +6,7 @@ was lost when they were quantised stays lost: scores of the same model from the 
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from importlib.util import find_spec
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlver.components.domain.kinds import ModelSource
-from rlver.components.domain.packages import cache_folder, remove_left_behind, sha256_of
+from rlver.components.domain.packages import SUMS, cache_folder, remove_left_behind, sha256_of
 from rlver.components.domain.printable import first_line
 from rlver.components.weights.gguf_header import MAGIC, GgufHeader, read_header
 
@@ -49,6 +50,8 @@ def converted(path: Path, sha256: str) -> Path:
     try:
         remove_left_behind(part, ".part-*")
         _convert(path, header, part)
+        sums = {file.name: sha256_of(file) for file in sorted(part.iterdir())}
+        (part / SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
         try:
             part.rename(folder)
         except OSError:

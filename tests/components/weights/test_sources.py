@@ -13,7 +13,7 @@ import torch
 from gguf import GGUFWriter, RopeScalingType
 from gguf_files import small_llama, write_gguf
 
-from rlver.components.domain.packages import SMOLLM2, NotFetched, fetched
+from rlver.components.domain.packages import SMOLLM2, SUMS, NotFetched, fetched, unchanged
 from rlver.components.policy.chat import ChatFormat
 from rlver.components.policy.load import load_policy
 from rlver.components.weights.sources.gguf import of_file
@@ -124,6 +124,21 @@ def test_a_gguf_file_with_a_tensor_of_another_name_is_refused(tmp_path: Path, ca
     with pytest.raises(ValueError, match=r"small\.gguf: .* it has no tensor for model\.norm\.weight: damaged, or .*; download it again"):
         of_file(str(path))
     assert kept(cache) == []
+
+
+def test_weights_that_were_changed_after_they_were_made_are_refused(tmp_path: Path) -> None:
+    folder = of_file(str(write_gguf(tmp_path / "small.gguf", small_llama(tied=True))))
+    assert unchanged(folder) == folder
+    with pytest.raises(NotFetched, match=r"config\.json is damaged, or another file; remove the folder, and it is made again$"):
+        unchanged(folder, {"config.json": "0" * 64})
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(NotFetched, match=r"model\.safetensors is damaged, or another file"):
+        unchanged(folder)
+    (folder / SUMS).unlink()
+    with pytest.raises(NotFetched, match=r"its weights cannot be checked: .*; remove the folder, and it is made again$"):
+        unchanged(folder)
 
 
 def test_a_package_that_nobody_knows_is_refused() -> None:

@@ -51,6 +51,22 @@ def test_a_stage_needs_what_it_reads_directly_or_not(toy: Path) -> None:
     }
 
 
+@pytest.mark.long
+def test_a_file_that_was_added_to_dvc_is_no_stage_and_its_change_concerns_its_readers(toy: Path) -> None:
+    (toy / "mine.jsonl").write_text("{}\n")
+    graph = YAML(typ="safe").load(toy / "dvc.yaml")
+    graph["stages"]["personas"].setdefault("deps", []).append("mine.jsonl")
+    YAML(typ="safe").dump(graph, toy / "dvc.yaml")
+    subprocess.run([sys.executable, "-m", "dvc", "add", "-q", "mine.jsonl"], cwd=toy, check=True)
+    plan = dvc.plan(toy, all_pipelines=True)
+    assert [step.name for step in plan] == [step.name for step in dvc.plan(toy)] == ["personas", "train@a", "train@b", "report"]
+    assert not [need for step in (*plan, *dvc.plan(toy)) for need in step.needs if need.endswith(".dvc")]
+    dvc.reproduce(toy, "personas", nothing)
+    assert "personas" not in dvc.changed(toy)
+    (toy / "mine.jsonl").write_text("{}\n{}\n")
+    assert dvc.reproduce(toy, "personas", nothing) == "ran", "without `dvc add` again"
+
+
 def test_names_do_not_depend_on_the_current_directory(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert dvc.plan(toy)[0].name == "personas"
