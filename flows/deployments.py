@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from prefect import get_client, serve
-from prefect.client.schemas.actions import VariableCreate
+from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 from prefect.deployments.runner import EntrypointType, RunnerDeployment
 from prefect.events import DeploymentEventTrigger
 from prefect.schedules import Schedule
@@ -56,6 +56,10 @@ def serve_deployments(root: Path) -> None:
     serve(*deployments(root), limit=1, pause_on_shutdown=False)
 
 
+def _holds(file: Path, content: str) -> bool:
+    return file.is_file() and file.read_text(encoding="utf-8").strip() == content
+
+
 def claim(root: Path) -> None:
     """Deployments are known by their names, so a server has those of one project: else two would run each other's. Raises ServerFailed."""
     file = root / OWN_ID
@@ -67,7 +71,15 @@ def claim(root: Path) -> None:
         known = client.read_variable_by_name(PROJECT)
         if known is None:
             client.create_variable(VariableCreate(name=PROJECT, value=own))
-        elif not isinstance(known.value, dict) or known.value.get("id") != own["id"]:
+        elif isinstance(known.value, dict) and known.value.get("id") == own["id"]:
+            if (other := str(known.value.get("folder"))) != own["folder"]:
+                if _holds(Path(other) / OWN_ID, own["id"]):
+                    raise servers.ServerFailed(
+                        f"{shown(other)} has the same deployments at the Prefect server of {shown(str(client.api_url))}: this folder is a copy of "
+                        f"it, so delete {OWN_ID} here and give it a server of its own"
+                    )
+                client.update_variable(VariableUpdate(name=PROJECT, value=own))  # it was moved
+        else:
             raise servers.ServerFailed(
                 f"the Prefect server at {shown(str(client.api_url))} has the deployments of another folder, {shown(str(known.value))}: give each "
                 f"project a server of its own, or, if that one is gone, run `prefect variable delete {PROJECT}`"

@@ -163,7 +163,7 @@ class Walk:
         return bool(within) or not (self._root / path).exists() or any(Path(path).is_relative_to(output) for output in left_over)
 
     def _directly_before(self, step: dvc.Stage) -> list[State[Any]]:
-        """The states of the stages whose outputs it reads itself: the edges of the run's graph."""
+        """The states of the stages that it needs and that no other one of them needs: the edges of the run's graph."""
         further = {name for need in self._chosen if need.name in step.needs for name in need.needs}
         return [self._completed[name] for name in sorted(step.needs - further) if name in self._completed]
 

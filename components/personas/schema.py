@@ -109,6 +109,8 @@ def _generated_problems(persona: Persona) -> Iterator[tuple[str, str]]:
     presses = () if persona.story is None else persona.story.presses
     if (persona.kind is None and persona.split != "sealed") is bool(presses):
         yield "story.presses", "a generated persona of a kind or of the sealed test has some, and no other has"
+    if persona.kind is not None and not persona.persona_id.startswith(f"en-{persona.kind}-"):
+        yield "persona_id", "that of a persona of a kind begins with en-KIND-: by it the scores of a dialogue know the kind"
     if any(
         "{" in text
         for text in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,9 +64,13 @@ def test_a_server_has_the_deployments_of_one_folder(prefect_server: None, tmp_pa
     for folder in (ours, others):
         folder.mkdir()
     claim(ours)
-    claim(ours.rename(tmp_path / "moved"))
+    moved = ours.rename(tmp_path / "moved")
+    claim(moved)
+    shutil.copytree(moved, tmp_path / "copy")
+    with pytest.raises(servers.ServerFailed, match=r"moved.* has the same deployments .* a copy of it, so delete \.prefect/project here"):
+        claim(tmp_path / "copy")
     with pytest.raises(
-        servers.ServerFailed, match=r"has the deployments of another folder, .*ours.* `prefect variable delete rlver_project`"
+        servers.ServerFailed, match=r"has the deployments of another folder, .*moved.* `prefect variable delete rlver_project`"
     ):
         claim(others)
 

@@ -55,7 +55,10 @@ def danger(
 
 def signs(
     labels: Annotated[
-        list[Path] | None, typer.Argument(help="Labelled replies (YAML: kind, told, user, replies with signs); default: those kept apart.")
+        list[Path] | None,
+        typer.Argument(
+            help="Labelled replies (YAML: kind, told, user, replies with signs); default: those not seen while the phrases were written."
+        ),
     ] = None,
     heard: Annotated[bool, typer.Option("--heard", help="As the hearing user finds them; default: by phrases alone.")] = False,
 ) -> None:

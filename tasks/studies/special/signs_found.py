@@ -17,7 +17,7 @@ from rlver.tasks.runtime.brackets import aligned, shown
 from rlver.tasks.studies.acts.detection import Detection, of_one
 
 LABELS = Path(__file__).with_name("labels")
-APART = "apart"  # the file of the half that is kept apart; the others were seen while the patterns were written
+APART = "apart"  # the file of the half that was not seen while the patterns were written; docs/special-users.md says which look came later
 EVERY = "all signs"
 Finder = Callable[[PersonaKind, str, str, str], frozenset[str]]  # (kind, before, user, reply): the signs in the reply
 

@@ -152,7 +152,7 @@ def test_a_line_that_states_the_need_is_refused(personas: Split, tmp_path: Path)
     ],
 )
 def test_what_a_story_tells_is_text_and_keeps_the_need(personas: Split, part: str, value: Any, field: str, reason: str) -> None:
-    row = personas[0][0].model_dump(mode="json") | {"kind": "danger"}
+    row = personas[0][0].model_dump(mode="json") | {"kind": "danger", "persona_id": "en-danger-train-0001-a"}
     row["story"] |= {"presses": ["Keep it."]} | {part: value}
     with pytest.raises(InvalidPersonas) as raised:
         validate_rows("x.jsonl", [SourceRow(1, row)])
@@ -243,10 +243,12 @@ def test_the_table_has_every_flat_field_and_refuses_others(persona: Persona) -> 
 
 
 def test_a_persona_of_a_kind_presses_and_no_other_does(persona: Persona) -> None:
-    of_a_kind = persona.model_dump(mode="json") | {"kind": "danger"}
+    of_a_kind = persona.model_dump(mode="json") | {"kind": "danger", "persona_id": "en-danger-train-0001-a"}
     with pytest.raises(
         InvalidPersonas, match=r"story\.presses: a generated persona of a kind or of the sealed test has some, and no other has"
     ):
         validate_rows("x.jsonl", [SourceRow(1, of_a_kind)])
+    with pytest.raises(InvalidPersonas, match=r"persona_id: that of a persona of a kind begins with en-KIND-"):
+        validate_rows("x.jsonl", [SourceRow(1, of_a_kind | {"persona_id": "anna-1"})])
     with pytest.raises(InvalidPersonas, match="kind"):
         validate_rows("x.jsonl", [SourceRow(1, persona.model_dump(mode="json") | {"kind": "sunny"})])
