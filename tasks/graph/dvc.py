@@ -82,10 +82,7 @@ class LockedStage:
 
 
 def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
-    """The stages of the root's dvc.yaml, or of everything that is offered, in the order in which `dvc repro` runs them. Raises GraphError.
-
-    To DVC a file that was added to it is a stage too; here it is data.
-    """
+    """The stages of the root's dvc.yaml, or of everything that is offered, in the order in which `dvc repro` runs them. Raises GraphError."""
     import networkx
     from dvc.repo.reproduce import get_active_graph, plan_repro
 
@@ -105,6 +102,7 @@ def plan(root: Path, all_pipelines: bool = False) -> list[Stage]:
 
 
 def _is_data(step: Any) -> bool:
+    """To DVC a file that was added to it is a stage too."""
     return str(step.path_in_repo).endswith(".dvc")
 
 
