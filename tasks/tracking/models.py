@@ -96,12 +96,13 @@ def _patient() -> Iterator[None]:
     """Inside, a request may take UPLOAD_S: a server that passes a file on to a store of its own answers when all of it is there."""
     from mlflow.environment_variables import MLFLOW_HTTP_REQUEST_TIMEOUT
 
-    before = MLFLOW_HTTP_REQUEST_TIMEOUT.get()
-    MLFLOW_HTTP_REQUEST_TIMEOUT.set(max(before, UPLOAD_S))
+    timeout: Any = MLFLOW_HTTP_REQUEST_TIMEOUT
+    before = timeout.get()
+    timeout.set(max(before, UPLOAD_S))
     try:
         yield
     finally:
-        MLFLOW_HTTP_REQUEST_TIMEOUT.set(before)
+        timeout.set(before)
 
 
 def name_of(policy: str) -> str:
