@@ -237,7 +237,7 @@ def test_each_figure_stands_on_one_page(repository_root: Path) -> None:
         if page.name not in labelled
     }
     reference = told["any-model.md"]
-    assert len(reference) == 3 and reference == told["README.md"] and reference <= told["results.md"]
+    assert len(reference) == 3 and reference <= told["README.md"] and reference <= told["results.md"]
     assert sum(map(len, told.values())) > 100
     twice = [
         f"{one} is on {page} and on {other}"
