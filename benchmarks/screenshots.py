@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 1440, 950
 DRAWN_S = 12.0  # after a page is there, until its charts are
 PICTURES = {"comparison": "mlflow-comparison", "dialogues": "mlflow-dialogues", "last run": "prefect-run"}
 REPORT = {"results": "report-overview", "over_training": "report-over-training", "dialogues": "report-dialogues"}  # by the panel's id
-PRETRAINED = {"over_training": "pretrained-over-training"}
+PRETRAINED = {"audit": "pretrained-audit"}
 CLOSE_HELP = """document.querySelector('[data-component-id*=assistant][data-component-id*=close]')?.click();
 [...document.querySelectorAll('button')].find(button => button.textContent === 'Got it')?.click()"""
 
@@ -62,7 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workspace", type=Path)
     parser.add_argument("--report", type=Path, help="an HTML report; of it the top, the panel over training and that of the dialogues")
-    parser.add_argument("--pretrained", type=Path, help="the report of `make pretrained`; of it the panel over training")
+    parser.add_argument("--pretrained", type=Path, help="the report of `make pretrained`; of it the audit, with the curve of its checks")
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
     browser = installed()
