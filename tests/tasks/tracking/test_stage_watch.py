@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from pathlib import Path
 
+import pytest
+
 from rlver.components.training.curves import CurveFile
+from rlver.tasks.graph import dvc
 from rlver.tasks.graph.dvc import LockedStage
 from rlver.tasks.tracking import records
-from rlver.tasks.tracking.provenance import StageWatch
+from rlver.tasks.tracking.provenance import Provenance, StageWatch
 from rlver.tasks.tracking.recorder import MlflowRecorder
 
 
@@ -39,3 +43,13 @@ def test_after_a_retry_the_last_point_of_a_curve_is_that_of_its_file(tmp_path: P
     last = {point.step: point.value for point in sorted(found, key=lambda point: point.timestamp)}
     assert last == {1: 1.0, 2: 2.0, 3: 3.0, 4: 104.0, 5: 105.0, 6: 106.0}
     assert len(found) == 6 + 2, "nothing else is there twice"
+
+
+def test_a_stage_that_the_lock_does_not_have_ends_its_run(tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setattr(dvc, "locked", lambda _root: {})
+    with Provenance(tmp_path, tracking_uri, None, logging.getLogger("flow")) as provenance:
+        run = provenance.begins("train@v")
+        provenance.of_run("train@v")
+    assert run and MlflowClient(tracking_uri=tracking_uri).get_run(run).info.status == "FINISHED"
