@@ -156,4 +156,4 @@ def test_how_a_stage_is_logged_is_as_its_variant_says(finished: Path, tracking_u
         assert [model.tags["log_models"] for model in client.search_logged_models(["1"])] == ["reference"]
         assert len(client.search_traces(locations=["1"])) == 2 * 2
         recorder.record(records.read(finished, "converse@w", lock))
-    assert len(client.search_traces(locations=["1"])) == 30 * 2, "without an overlay params.yaml speaks"
+    assert len(client.search_traces(locations=["1"])) == 2 * 2 + 30 * 2, "without an overlay params.yaml speaks; each run keeps its own"

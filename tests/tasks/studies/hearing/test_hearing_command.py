@@ -57,7 +57,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(packages.CACHE, str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    for cached in (reading.reader, meaning.meaning):
+    for cached in (reading.reader, reading._checked, meaning.meaning):
         cached.cache_clear()
 
 
