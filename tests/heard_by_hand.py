@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
@@ -63,6 +64,9 @@ class ByHand:
     def hear(self, reply: str, user: str, before: str = "") -> Heard:
         self.asked.append((reply, user, before))
         return self.replies[reply]
+
+    def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
+        return Future()
 
 
 def appraised(

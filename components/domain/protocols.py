@@ -184,9 +184,10 @@ class SimulatedUser:
 
 
 def now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits, as those of scripted and distilled users; also inside a running event loop."""
+    """The result of a coroutine that waits for nothing, as those of users without a network; also inside a running event loop."""
     try:
-        coroutine.send(None)
+        while coroutine.send(None) is None:  # it let others go first, as by asyncio.sleep(0)
+            pass
     except StopIteration as stop:
         result: T = stop.value
         return result

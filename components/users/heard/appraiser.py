@@ -7,6 +7,7 @@ twice where some of it was said before: what costs is of the whole reply, what p
 
 from __future__ import annotations
 
+import asyncio
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,10 +94,27 @@ class Hearing:
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         *earlier, last = exchanges
         refusal = no_latin_reply(last.reply, last.user, ECHO)
+        if not refusal:
+            await self._let_others_ask(exchanges)
         evidence = (
             [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
         )
         return appraisal(self.listener.persona_class, evidence)
+
+    async def _let_others_ask(self, exchanges: Sequence[Exchange]) -> None:
+        """Ask the reader for what will be heard, and let other dialogues ask for theirs before the first one waits."""
+        asked = []
+        for number, one in enumerate(exchanges):
+            told = " ".join(before.user for before in exchanges[:number])
+            new = new_in(one.reply, tuple(before.reply for before in exchanges[:number]))
+            whole = one.reply if number not in self.otherwise else ""
+            asked += [self.reader.soon(text, one.user, told) for text in dict.fromkeys((whole, new)) if text]
+        try:
+            await asyncio.sleep(0)
+        except BaseException:
+            for reply in asked:
+                reply.cancel()
+            raise
 
     def hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
         one = exchanges[number]

@@ -90,7 +90,7 @@ class Prompt:
 
 
 class LanguageModel:
-    """Calling it reads a reply after the message it answers. Not for several threads at once."""
+    """Calling it reads a reply after the message it answers. On a GPU not for several threads at once (graphs.py)."""
 
     def __init__(self, folder: Path, adapter: Mapping[str, torch.Tensor] = NOTHING, device: str = "cpu") -> None:
         """`folder` holds the model in the format of transformers; the names in `adapter` are those of its modules with DOWN or UP.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
@@ -26,6 +27,7 @@ from rlver.components.domain.packages import MINILM, SMOLLM2, unchanged
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import HIDDEN, meaning
+from rlver.components.users.heard.threads import one_each
 from rlver.components.users.scripted.reading import SENTENCE
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
@@ -66,7 +68,7 @@ NOTHING = Heard(
 
 
 class Reader:
-    """Hears replies with one file of what was fitted (fit.py writes it). Not for several threads at once. Raises NotFetched and BadFile."""
+    """Hears replies with one file of what was fitted (fit.py writes it): on a CPU several at a time, where `soon` asks for them. Raises NotFetched and BadFile."""
 
     def __init__(self, heads: Path = HEADS, device: str = "cpu") -> None:
         content = heads.read_bytes()
@@ -75,13 +77,40 @@ class Reader:
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
             raise BadFile(f"{heads}: not a file of this reader (heard-15): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(_checked(), adapter, device), meaning(device)
-        self.hear = lru_cache(maxsize=1 << 13)(self._hear)  # of a dialogue that goes on, all but the last reply were heard before
+        self.remember(one_each() if device == "cpu" else None)  # a GPU's graphs are for one thread at a time
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
         self.version = f"heard-15 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
-    @torch.inference_mode()
-    def _hear(self, reply: str, user: str, before: str = "") -> Heard:
+    def remember(self, pool: ThreadPoolExecutor | None) -> None:
+        """Read in the threads of `pool`, and each reply once: of a dialogue that goes on, all but the last were heard before."""
+        self._pool, self._asked = pool, lru_cache(maxsize=1 << 13)(self._ask)
+
+    def hear(self, reply: str, user: str, before: str = "") -> Heard:
         """`reply` to the message `user`; `before` is what the user said earlier in the dialogue."""
+        asked = self.soon(reply, user, before)
+        try:
+            return asked.result()
+        except BaseException:  # what went wrong, or was broken off, is not kept
+            self._asked.cache_clear()
+            raise
+
+    def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
+        """The same, without waiting for it. Whoever needs it no longer may cancel it."""
+        asked = self._asked(reply, user, before)
+        if not asked.cancelled():
+            return asked
+        self._asked.cache_clear()
+        return self._asked(reply, user, before)
+
+    def _ask(self, reply: str, user: str, before: str) -> Future[Heard]:
+        if self._pool is not None:
+            return self._pool.submit(self._hear, reply, user, before)
+        heard: Future[Heard] = Future()
+        heard.set_result(self._hear(reply, user, before))
+        return heard
+
+    @torch.inference_mode()
+    def _hear(self, reply: str, user: str, before: str) -> Heard:
         said = (match for match in SENTENCE.finditer(reply) if match.group().strip())
         sentences = list(islice(said, READ_REPLY))  # a sentence has a token or more, and no more tokens are read
         answer = self._language(user, reply, [0, *(match.start() for match in sentences[1:])])

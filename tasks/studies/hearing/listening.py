@@ -5,7 +5,9 @@ What the user told before the message is known to the reader, as it is in a dial
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from rlver.components.domain.protocols import Exchange, now
@@ -21,6 +23,7 @@ from rlver.tasks.studies.hearing.drawn import short_dialogues, written_dialogues
 STYLE, SITUATIONS = "a style never fitted: {style}", "situations never fitted, in fitted styles"
 OLD = "the old test set: {style}"
 EVERY = "all of these"
+AT_ONCE = 32  # replies that wait to be read; whoever breaks off waits for no more
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,14 @@ class Listening:
     reader: Reader
     difficulty: Difficulty
     listener: Listener = field(default_factory=lambda: Listener(None))
+
+    def ahead(self, rows: Iterable[Answer]) -> None:
+        """Has the reader read them, several at a time, before they are asked for one by one."""
+        asked: deque[Future[Heard]] = deque()
+        for row in rows:
+            asked.append(self.reader.soon(row.reply, row.user, before(row)))
+            if len(asked) > AT_ONCE:
+                asked.popleft().result()
 
     def heard(self, row: Answer) -> Heard:
         return self.reader.hear(row.reply, row.user, before(row))
@@ -58,6 +69,9 @@ class _Knowing:
 
     def hear(self, reply: str, user: str, before: str = "") -> Heard:
         return self.reader.hear(reply, user, before or self.told)
+
+    def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
+        return self.reader.soon(reply, user, before or self.told)
 
 
 def before(row: Answer) -> str:

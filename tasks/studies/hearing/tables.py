@@ -52,6 +52,7 @@ def figures_report(groups: dict[str, list[ReplyWithActs]], listening: Listening,
     """In short, with the scripted user beside it; then all figures of each group, order, calibration and traps."""
     own = [row for rows in groups.values() for row in rows if isinstance(row, labels.Labelled)]
     apart = list(dict.fromkeys(own))
+    listening.ahead(row for rows in groups.values() for row in rows)
     parts = [_in_short(groups, listening, samples, seed)]
     for name, rows in groups.items():
         messages, faultless = len({row.user for row in rows}), len(rows) - len(wrongly_read(rows, listening.found))
@@ -67,7 +68,9 @@ def figures_report(groups: dict[str, list[ReplyWithActs]], listening: Listening,
         _groups("need", list(_served(apart, listening, samples, seed))),
     ]
     parts += ["How the hard cases are taken, by trap", _groups("trap", by_trap(taken, samples, seed))]
-    mixed = [Taken(row.user, row.value, listening.change(row)) for row in made(apart, seed, share=1.0)]
+    nonsense = made(apart, seed, share=1.0)
+    listening.ahead(nonsense)
+    mixed = [Taken(row.user, row.value, listening.change(row)) for row in nonsense]
     if mixed:
         parts += [
             "How nonsense is taken that was made of these replies",
@@ -133,6 +136,7 @@ def since_report(later: Sequence[labels.Labelled], listening: Listening, samples
     groups: dict[str, list[ReplyWithActs]] = {
         style: [row for row in later if row.style == style] for style in sorted({row.style for row in later})
     }
+    listening.ahead(later)
     taken = [Taken(row.user, row.value, listening.change(row)) for row in later]
     parts = (
         "Labelled since the reader was fitted",
@@ -158,6 +162,7 @@ def _told_apart(noun: str, groups: Mapping[str, Sequence[labels.Labelled]], list
     header = (noun, "a reply that", "replies", "by its coherence", "by the change of the emotion")
     lines = []
     for group_name, rows in groups.items():
+        listening.ahead(rows)
         for name, is_so in wanted.items():
             areas = [told_apart((row.situation, reads(row), is_so(row)) for row in rows) for reads in readings]
             lines.append((group_name, name, f"{sum(map(is_so, rows))} of {len(rows)}", *map(shown, areas)))
@@ -169,6 +174,7 @@ def short_report(short: Drawn, listening: Listening, samples: int, seed: int) ->
     header = ("short, never fitted, unlabelled", "replies", "its act is found", "emotion rises", "falls", "mean change")
     lines = []
     for name, rows in zip(("where they stand", "under another message"), short, strict=True):
+        listening.ahead(rows)
         one = group(name, [Taken(row.user, row.value, listening.change(row)) for row in rows], samples, seed)
         found = {str(number): [float(row.acts <= listening.found(row))] for number, row in enumerate(rows) if row.acts}
         told = (proportion(found) if found else None, one.rises, one.falls, one.change)
