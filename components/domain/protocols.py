@@ -117,6 +117,13 @@ class Rounds(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """An appraiser that is faster where it is told of a whole dialogue before it is asked about one reply after the other."""
+
+    def ahead(self, exchanges: Sequence[Exchange]) -> object: ...
+
+
 class SpeakerKind(Protocol):
     """Makes speakers. Construction does no work and calls nobody."""
 

@@ -18,11 +18,13 @@ from rlver.components.domain.protocols import (
     About,
     Appraiser,
     AppraiserKind,
+    ReadsAhead,
     SimulatedUser,
     SimulatorUnavailable,
     UnfamiliarUser,
     UserSession,
     Utterance,
+    exchanges_of,
     now,
 )
 from rlver.components.domain.transcript import Appraisal, Dialogue, StopReason, Turn
@@ -60,6 +62,8 @@ async def replayed(user: UserSession, start: int, turns: Sequence[Turn]) -> Asyn
     Raises SimulatorUnavailable.
     """
     emotion = start
+    if isinstance(user, SimulatedUser) and isinstance(user.appraiser, ReadsAhead):
+        user.appraiser.ahead(exchanges_of(turns))
     for number, turn in enumerate(turns):
         said = await (user.speak(emotion) if number else user.open())
         if said.wants_to_end:

@@ -11,6 +11,7 @@ import asyncio
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from rlver.components.domain.acts import SURE
@@ -95,26 +96,27 @@ class Hearing:
         *earlier, last = exchanges
         refusal = no_latin_reply(last.reply, last.user, ECHO)
         if not refusal:
-            await self._let_others_ask(exchanges)
+            asked = self.ahead(exchanges)
+            try:
+                await asyncio.sleep(0)  # other dialogues ask for theirs before this one waits
+            except BaseException:
+                for reply in asked:
+                    reply.cancel()
+                raise
         evidence = (
             [refusal] if refusal else [one for one in self._weigh(earlier, last) if one.step == "content" or abs(one.points) >= _LEAST]
         )
         return appraisal(self.listener.persona_class, evidence)
 
-    async def _let_others_ask(self, exchanges: Sequence[Exchange]) -> None:
-        """Ask the reader for what will be heard, and let other dialogues ask for theirs before the first one waits."""
+    def ahead(self, exchanges: Sequence[Exchange]) -> list[Future[Heard]]:
+        """Ask the reader for all that will be heard in these replies."""
         asked = []
         for number, one in enumerate(exchanges):
             told = " ".join(before.user for before in exchanges[:number])
             new = new_in(one.reply, tuple(before.reply for before in exchanges[:number]))
             whole = one.reply if number not in self.otherwise else ""
             asked += [self.reader.soon(text, one.user, told) for text in dict.fromkeys((whole, new)) if text]
-        try:
-            await asyncio.sleep(0)
-        except BaseException:
-            for reply in asked:
-                reply.cancel()
-            raise
+        return asked
 
     def hear(self, exchanges: Sequence[Exchange], number: int) -> Heard:
         one = exchanges[number]

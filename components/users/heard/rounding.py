@@ -39,6 +39,9 @@ class Rounded:
     rounded: list[Rounding]
     _ways: list[Way] = field(default_factory=lambda: [{}])  # all in which the dialogue so far may have been heard
 
+    def ahead(self, exchanges: Sequence[Exchange]) -> None:
+        self.hearing.ahead(exchanges)
+
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         here, there = await self.hearing.appraise(exchanges, emotion), self.recorded[len(exchanges) - 1]
 

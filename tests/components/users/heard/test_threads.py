@@ -13,6 +13,8 @@ import torch
 from heard_by_hand import ByHand, heard
 
 from rlver.components.domain.protocols import Exchange, now
+from rlver.components.domain.transcript import Turn
+from rlver.components.replay.reappraisal import appraised_now
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
 from rlver.components.users.heard.threads import one_each
@@ -77,6 +79,14 @@ def test_what_is_said_again_is_asked_for_as_it_will_be_heard() -> None:
     now(hearing(counting).appraise([Exchange("My boat sank.", FIRST), Exchange("It was old.", f"{FIRST} {SECOND}")], 40))
     asked = {told.removeprefix("asked for ") for told in counting.told if told.startswith("asked")}
     assert {reply.strip() for reply, _, _ in counting.asked} == {reply.strip() for reply in asked}
+
+
+def test_of_a_dialogue_that_is_held_already_every_reply_is_asked_for_before_one_is_waited_for() -> None:
+    counting = Counting(FIRST, SECOND)
+    turns = [Turn(user="My boat sank.", assistant=reply, emotion=40) for reply in (FIRST, SECOND)]
+    found, abstained = appraised_now(hearing(counting), 40, turns)
+    assert len(found) == 2 and abstained is None
+    assert counting.told[:2] == [f"asked for {FIRST}", f"asked for {SECOND}"]
 
 
 def test_a_dialogue_that_is_broken_off_wants_no_reply_any_more() -> None:
