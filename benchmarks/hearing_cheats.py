@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-import torch
-
 from benchmarks.ceilings import constant_replies
 from rlver.components.domain.persona import Persona
 from rlver.components.domain.protocols import About, Exchange, now
@@ -75,14 +73,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--messages", type=int, default=16, help="to search on; as many to measure on")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
     random = Random(SEED)
     people = compose_personas(load_library(), SEED, 8 * asked.messages, 8)[0]
     met = [Asked(one, one.first_line or "") for one in random.sample(people, 2 * asked.messages)]
     search, measure = met[: asked.messages], met[asked.messages :]
 
-    def score(reply: str) -> float:
-        return fmean([one.heard(reply) for one in search])
+    def score(reply: str, by: Sequence[Asked] = search) -> float:
+        for one in by:
+            reader().soon(reply, one.user)  # several at a time
+        return fmean([one.heard(reply) for one in by])
 
     singles = [one for one in constant_replies(SEED, 0) if len(one.split()) > 3]
     general = random.sample(singles, min(GENERAL, len(singles)))
@@ -94,7 +93,7 @@ def main() -> None:
     found += [("rewritten", climbed(one, score, words, singles, asked.rounds, random)[0]) for _, one in ranked[:KEPT]]
     for name, reply in found:
         print(
-            f"{fmean([one.heard(reply) for one in measure]):7.1f} {fmean([one.scripted(reply) for one in measure]):9.1f}  {name}: {reply}",
+            f"{score(reply, measure):7.1f} {fmean([one.scripted(reply) for one in measure]):9.1f}  {name}: {reply}",
             flush=True,
         )
 
