@@ -1,7 +1,7 @@
 """Dialogues drawn by seed and read by strangers, and one before and after training, as Markdown.
 
     python -m benchmarks.strangers sheet TRAINED OTHER … --count 20 -o FOLDER   # what readers get: mixed, unnamed; and the key
-    python -m benchmarks.strangers page FOLDER READER_A READER_B                # docs/pretrained-dialogues.md: counts, and TRAINED's dialogues
+    python -m benchmarks.strangers page FOLDER READER_A READER_B …              # docs/pretrained-dialogues.md: counts, and TRAINED's dialogues
     python -m benchmarks.strangers face BEFORE AFTER                            # the persona of the median gain, as a table
 
 TRAINED, OTHER, BEFORE and AFTER are transcript files. Of each as many dialogues are drawn, with the same seed. A reader marks each reply with
@@ -16,14 +16,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
 from rlver.components.domain.files import write_text_atomically
 from rlver.components.domain.transcript import Dialogue
 from rlver.components.report import wording
 from rlver.components.report.dialogues import same_persona_pairs
 from rlver.components.rollout.transcripts import load_transcripts
+from rlver.components.scoring.statistics import Interval, by_cluster, paired_differences, paired_mean
 
 COUNT, SEED = 20, 7
+SAMPLES = 10_000  # of the bootstrap
 RULE = """**English**: words that a speaker of English could say in this order; small slips of grammar are allowed, a sentence that breaks off
 or words that mean nothing together are not. **Answers**: read after the messages so far, the reply takes up something that was said, or
 does what the last message asks for, and is true to it. A reply that would stand as well under any message, that says what nobody told, or
@@ -74,28 +77,68 @@ def page(folder: Path, readers: Sequence[Marks]) -> Iterator[str]:
         name, file, dialogue_id = line.split("\t")
         found = {dialogue.dialogue_id: dialogue for dialogue in load_transcripts(Path(file))}
         by_file.setdefault(file, []).append((name, found[dialogue_id]))
-    yield from counts({Path(file).stem: replies_of(named) for file, named in by_file.items()}, readers)
+    yield from counts({Path(file).stem: changes_of(named) for file, named in by_file.items()}, readers)
+    first, *others = ((Path(file).stem, answering(named, readers)) for file, named in by_file.items())
+    for other in others:
+        yield from more_or_less(first, other)
     for name, dialogue in next(iter(by_file.values())):
         yield from _shown(name, dialogue, readers)
 
 
-def replies_of(named: Sequence[tuple[str, Dialogue]]) -> list[str]:
-    return [f"{name}.{place}" for name, dialogue in named for place in range(1, len(dialogue.turns) + 1)]
+def changes_of(named: Sequence[tuple[str, Dialogue]]) -> dict[str, int | None]:
+    """Each reply by its name, and how the user's emotion changed after it."""
+    return {
+        f"{name}.{place}": None if turn.appraisal is None else turn.appraisal.change
+        for name, dialogue in named
+        for place, turn in enumerate(dialogue.turns, start=1)
+    }
 
 
-def counts(replies: Mapping[str, Sequence[str]], readers: Sequence[Marks]) -> Iterator[str]:
+def answering(named: Sequence[tuple[str, Dialogue]], readers: Sequence[Marks]) -> dict[str, list[float]]:
+    """By persona, the share of the replies that answer, each reader's marks alike."""
+    return by_cluster(
+        (dialogue.persona_id, fmean(reader[reply][1] for reader in readers for reply in changes_of([(name, dialogue)])))
+        for name, dialogue in named
+        if dialogue.turns
+    )
+
+
+def more_or_less(first: tuple[str, dict[str, list[float]]], other: tuple[str, dict[str, list[float]]]) -> Iterator[str]:
+    """How much more of a dialogue answers in the first file, over the personas that both talked with."""
+    apart = paired_differences(first[1], other[1])
+    if len(apart) > 1:
+        found = paired_mean(apart, SAMPLES, SEED, Interval(-1.0, 1.0))
+        low, high = (f"{100 * end:+.0f}" for end in (found.ci95.low, found.ci95.high))
+        yield (
+            f"Replies of a dialogue that answer, `{first[0]}` less `{other[0]}`: {100 * found.value:+.0f} points "
+            f"[{low}, {high}], over {len(apart)} personas."
+        )
+        yield ""
+
+
+def counts(replies: Mapping[str, Mapping[str, int | None]], readers: Sequence[Marks]) -> Iterator[str]:
     if missing := [reply for of_file in replies.values() for reply in of_file for reader in readers if reply not in reader]:
         raise ValueError(f"{len(missing)} marks are missing, the first of {missing[0]}")
-    yield "| replies of | replies | not English, by both (by one at least) | do not answer, by both (by one at least) | readers agree |"
-    yield "|---|---|---|---|---|"
+    yield (
+        "| replies of | replies | not English, by all readers (by one at least) | do not answer, by all (by one at least) | all agree "
+        "| change of emotion where all find an answer, where none does |"
+    )
+    yield "|---|---|---|---|---|---|"
     for stem, of_file in replies.items():
         cells = []
         for question in (0, 1):
             bad = [sum(not reader[reply][question] for reader in readers) for reply in of_file]
-            both, one = sum(count == len(readers) for count in bad), sum(count > 0 for count in bad)
-            cells.append(f"{both} ({one})")
-        agree = sum(len({reader[reply][1] for reader in readers}) == 1 for reply in of_file)
-        yield f"| `{stem}` | {len(of_file)} | {cells[0]} | {cells[1]} | {agree / len(of_file):.0%} |"
+            found_by_all, found_by_one = sum(count == len(readers) for count in bad), sum(count > 0 for count in bad)
+            cells.append(f"{found_by_all} ({found_by_one})")
+        changes: dict[bool, list[int]] = {True: [], False: []}  # of the replies on which all agree
+        agree = 0
+        for reply, change in of_file.items():
+            said = {reader[reply][1] for reader in readers}
+            agree += len(said) == 1
+            if len(said) == 1 and change is not None:
+                changes[said.pop()].append(change)
+        paid = ", ".join(f"{fmean(changes[answers]):+.1f}" if changes[answers] else "-" for answers in (True, False))
+        yield f"| `{stem}` | {len(of_file)} | {cells[0]} | {cells[1]} | {agree / len(of_file):.0%} | {paid} |"
     yield ""
 
 
