@@ -16,6 +16,7 @@ from random import Random
 import torch
 
 from rlver.components.labels.labelled import labelled
+from rlver.components.users.heard.meaning import meaning
 from rlver.components.users.heard.reading import GRID, Heard, Reader
 
 SEED = 5
@@ -29,6 +30,7 @@ def numbers(heard: Heard) -> Iterator[float]:
 
 def read(device: str, pairs: Sequence[tuple[str, str]], at_once: bool = False) -> tuple[list[Heard], float]:
     """What is heard, and replies a second, after ten that do not count."""
+    meaning.cache_clear()  # it remembers texts of an earlier reader
     reader = Reader(device=device)
     for reply, user in pairs[:10]:
         reader.hear(reply, user, "another message")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -121,7 +122,9 @@ class Rounds(Protocol):
 class ReadsAhead(Protocol):
     """An appraiser that is faster where it is told of a whole dialogue before it is asked about one reply after the other."""
 
-    def ahead(self, exchanges: Sequence[Exchange]) -> object: ...
+    def ahead(self, exchanges: Sequence[Exchange]) -> Sequence[Future[Any]]:
+        """What it begins with; whoever asks for no more of it cancels it."""
+        ...
 
 
 class SpeakerKind(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from rlver.components.domain.protocols import (
 from rlver.components.domain.transcript import Appraisal, Dialogue, StopReason, Turn
 from rlver.components.formats.foreign import Recording
 
+AT_ONCE = 64  # dialogues; an appraiser may begin with all replies of each
 APPRAISER, WITHOUT_PERSONA = "-appraiser", "-without-persona"  # behind the kind of appraiser in the tag of an appraised recording
 
 
@@ -62,15 +64,19 @@ async def replayed(user: UserSession, start: int, turns: Sequence[Turn]) -> Asyn
     Raises SimulatorUnavailable.
     """
     emotion = start
-    if isinstance(user, SimulatedUser) and isinstance(user.appraiser, ReadsAhead):
-        user.appraiser.ahead(exchanges_of(turns))
-    for number, turn in enumerate(turns):
-        said = await (user.speak(emotion) if number else user.open())
-        if said.wants_to_end:
-            return
-        appraisal = await user.appraise(turn.assistant)
-        emotion = apply_change(emotion, appraisal.change)
-        yield turn.model_copy(update={"user": said.text, "cue": said.cue, "emotion": emotion, "appraisal": appraisal})
+    appraiser = user.appraiser if isinstance(user, SimulatedUser) else None
+    begun: Sequence[Future[Any]] = appraiser.ahead(exchanges_of(turns)) if isinstance(appraiser, ReadsAhead) else ()
+    try:
+        for number, turn in enumerate(turns):
+            said = await (user.speak(emotion) if number else user.open())
+            if said.wants_to_end:
+                return
+            appraisal = await user.appraise(turn.assistant)
+            emotion = apply_change(emotion, appraisal.change)
+            yield turn.model_copy(update={"user": said.text, "cue": said.cue, "emotion": emotion, "appraisal": appraisal})
+    finally:
+        for reading in begun:
+            reading.cancel()
 
 
 def appraised(appraiser: Appraiser, start: int, turns: Sequence[Turn]) -> AsyncIterator[Turn]:
@@ -143,7 +149,13 @@ def goes_on_after_its_end(dialogue: Dialogue, rules: EmotionRules) -> bool:
 
 async def final_emotions(kind: AppraiserKind, dialogues: Sequence[Dialogue], personas: Mapping[str, Persona]) -> dict[str, int]:
     """By id, what the dialogues are worth to another appraiser; those that it gave no readable answer on are left out."""
-    found = await asyncio.gather(*(_final_emotion(kind, one, personas[one.persona_id]) for one in dialogues))
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def finally_felt(one: Dialogue) -> int | None:
+        async with slots:
+            return await _final_emotion(kind, one, personas[one.persona_id])
+
+    found = await asyncio.gather(*map(finally_felt, dialogues))
     return {one.dialogue_id: emotion for one, emotion in zip(dialogues, found, strict=True) if emotion is not None}
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from rlver.components.domain.packages import MINILM, SMOLLM2, unchanged
 from rlver.components.users.heard.circumstances import circumstances
 from rlver.components.users.heard.language import DOWN, READ_REPLY, READINGS, UP, Answer, LanguageModel
 from rlver.components.users.heard.meaning import HIDDEN, meaning
-from rlver.components.users.heard.threads import one_each
+from rlver.components.users.heard.threads import ReadOnce, one_each
 from rlver.components.users.scripted.reading import SENTENCE
 from rlver.components.users.special.signs import SIGNS
 from rlver.components.weights.sources.package import of_package
@@ -77,37 +77,18 @@ class Reader:
         if self._nets.keys() != _NETS or len(self._nets["adapted.out.bias"]) != len(OUTPUTS):
             raise BadFile(f"{heads}: not a file of this reader (heard-15): fit it again with `rlver hearing fit`")
         self._language, self._meaning = LanguageModel(_checked(), adapter, device), meaning(device)
-        self.remember(one_each() if device == "cpu" else None)  # a GPU's graphs are for one thread at a time
+        pool = one_each() if device == "cpu" else None  # a GPU's graphs are for one thread at a time
+        self._once = ReadOnce(self._hear, pool, most=1 << 13)  # of a dialogue that goes on, all but the last reply were heard before
         weights = f"{SMOLLM2.sha256[:8]} {MINILM.inside['model.safetensors'][:8]}"
         self.version = f"heard-15 {weights} {hashlib.sha256(content).hexdigest()[:8]}"
 
-    def remember(self, pool: ThreadPoolExecutor | None) -> None:
-        """Read in the threads of `pool`, and each reply once: of a dialogue that goes on, all but the last were heard before."""
-        self._pool, self._asked = pool, lru_cache(maxsize=1 << 13)(self._ask)
-
     def hear(self, reply: str, user: str, before: str = "") -> Heard:
         """`reply` to the message `user`; `before` is what the user said earlier in the dialogue."""
-        asked = self.soon(reply, user, before)
-        try:
-            return asked.result()
-        except BaseException:  # what went wrong, or was broken off, is not kept
-            self._asked.cache_clear()
-            raise
+        return self._once.wait(reply, user, before)
 
     def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
         """The same, without waiting for it. Whoever needs it no longer may cancel it."""
-        asked = self._asked(reply, user, before)
-        if not asked.cancelled():
-            return asked
-        self._asked.cache_clear()
-        return self._asked(reply, user, before)
-
-    def _ask(self, reply: str, user: str, before: str) -> Future[Heard]:
-        if self._pool is not None:
-            return self._pool.submit(self._hear, reply, user, before)
-        heard: Future[Heard] = Future()
-        heard.set_result(self._hear(reply, user, before))
-        return heard
+        return self._once.soon(reply, user, before)
 
     @torch.inference_mode()
     def _hear(self, reply: str, user: str, before: str) -> Heard:

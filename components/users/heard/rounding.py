@@ -8,6 +8,7 @@ one mark higher or lower. Nothing else is taken: what follows from a step is nev
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,8 +40,8 @@ class Rounded:
     rounded: list[Rounding]
     _ways: list[Way] = field(default_factory=lambda: [{}])  # all in which the dialogue so far may have been heard
 
-    def ahead(self, exchanges: Sequence[Exchange]) -> None:
-        self.hearing.ahead(exchanges)
+    def ahead(self, exchanges: Sequence[Exchange]) -> list[Future[Heard]]:
+        return self.hearing.ahead(exchanges)
 
     async def appraise(self, exchanges: Sequence[Exchange], emotion: int) -> Appraisal:
         here, there = await self.hearing.appraise(exchanges, emotion), self.recorded[len(exchanges) - 1]

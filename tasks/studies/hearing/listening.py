@@ -36,11 +36,11 @@ class Listening:
 
     def ahead(self, rows: Iterable[Answer]) -> None:
         """Has the reader read them, several at a time, before they are asked for one by one."""
-        asked: deque[Future[Heard]] = deque()
-        for row in rows:
-            asked.append(self.reader.soon(row.reply, row.user, before(row)))
-            if len(asked) > AT_ONCE:
-                asked.popleft().result()
+        _wait_for(self.reader.soon(row.reply, row.user, before(row)) for row in rows)
+
+    def ahead_of(self, dialogues: Iterable[Sequence[Exchange]]) -> None:
+        """The same of all replies of dialogues."""
+        _wait_for(one for exchanges in dialogues for one in Hearing(self.listener, self.difficulty, self.reader).ahead(exchanges))
 
     def heard(self, row: Answer) -> Heard:
         return self.reader.hear(row.reply, row.user, before(row))
@@ -72,6 +72,14 @@ class _Knowing:
 
     def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
         return self.reader.soon(reply, user, before or self.told)
+
+
+def _wait_for(readings: Iterable[Future[Heard]]) -> None:
+    asked: deque[Future[Heard]] = deque()
+    for one in readings:
+        asked.append(one)
+        if len(asked) > AT_ONCE:
+            asked.popleft().result()
 
 
 def before(row: Answer) -> str:

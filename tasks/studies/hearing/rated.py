@@ -86,6 +86,7 @@ def rated_report(listening: Listening, samples: int, seed: int, folder: Path = F
     lines = []
     for kind in KINDS:
         rows = read_rated(folder / f"{kind.file}.jsonl")
+        listening.ahead_of(exchanges for row in rows for exchanges in row.until())
         for name, reads in readers.items():
             lines.append((kind.rated, name, *_agreement(rows, kind, reads, samples, seed)))
     header = ("rated, never fitted", "read by", "rated", "rank correlation", "area, good and others")

@@ -7,9 +7,12 @@ supporter knows the need and the story, not what was just said: somebody who ans
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+
+from torch import get_num_threads
 
 from rlver.components.domain.emotion import EmotionRules
 from rlver.components.domain.files import BadFile
@@ -54,7 +57,9 @@ def earned(personas: Sequence[Persona], simulator: Simulator, rules: EmotionRule
     met = [persona for persona in personas if persona.story is not None and persona.story.scenario_id in replies]
 
     def finals(supporter: Supporter, people: Sequence[Persona]) -> dict[str, list[float]]:
-        return by_cluster((story_of(one), float(hold(one, supporter, simulator, rules, seed, False).emotion_final)) for one in people)
+        with ThreadPoolExecutor(get_num_threads()) as several:  # the reader reads as many replies at a time
+            held = list(several.map(lambda one: hold(one, supporter, simulator, rules, seed, False), people))
+        return by_cluster((story_of(one), float(dialogue.emotion_final)) for one, dialogue in zip(people, held, strict=True))
 
     plans = plans_to_try(seed)
     half = set(sorted(replies)[::2])

@@ -54,7 +54,7 @@ def test_counts_tell_what_all_found_from_what_one_found_and_what_each_earned():
 def test_the_difference_is_over_personas_that_both_talked_with():
     more = {"anna": [1.0], "ben": [0.75], "cleo": [0.5], "alone": [0.0]}
     less = {"anna": [0.5], "ben": [0.25], "cleo": [0.0], "other": [1.0]}
-    told = list(more_or_less(("trained", more), ("other", less)))[0]
+    told, _ = more_or_less(("trained", more), ("other", less))
     assert told.startswith("Replies of a dialogue that answer, `trained` less `other`: +50 points [") and told.endswith("over 3 personas.")
     assert not list(more_or_less(("trained", {"anna": [1.0]}), ("other", less))), "one persona is no comparison"
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from threading import Event
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Barrier, Event
 from typing import cast
 
 import pytest
 import torch
 from heard_by_hand import ByHand, heard
 
-from rlver.components.domain.protocols import Exchange, now
+from rlver.components.domain.protocols import Exchange, SimulatorUnavailable, now
 from rlver.components.domain.transcript import Turn
 from rlver.components.replay.reappraisal import appraised_now
 from rlver.components.users.heard.appraiser import Hearing
 from rlver.components.users.heard.reading import Heard, Reader
-from rlver.components.users.heard.threads import one_each
+from rlver.components.users.heard.threads import ReadOnce, one_each
 from rlver.components.users.scripted.appraiser import Listener
 from rlver.components.users.scripted.effects import DIFFICULTIES
 
@@ -32,11 +34,16 @@ def three_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("three_threads")
 def test_each_of_as_many_threads_computes_alone_and_others_compute_as_before() -> None:
-    pool = one_each()
-    assert {pool.submit(torch.get_num_threads).result() for _ in range(12)} == {1}
-    assert pool._max_workers == torch.get_num_threads() == 3
-    several = torch.rand(300, 300)
-    assert torch.equal(pool.submit(lambda: several @ several).result(), pool.submit(lambda: several @ several).result())
+    pool, together = one_each(), Barrier(3, timeout=60)
+
+    def in_each() -> int:
+        together.wait()  # so that none of them answers twice
+        return torch.get_num_threads()
+
+    assert [one.result() for one in [pool.submit(in_each) for _ in range(3)]] == [1, 1, 1]
+    assert torch.get_num_threads() == 3
+    with ThreadPoolExecutor(1) as later:
+        assert later.submit(torch.get_num_threads).result() == 3, "a thread that begins afterwards"
 
 
 class Counting(ByHand):
@@ -45,11 +52,11 @@ class Counting(ByHand):
     def __init__(self, *replies: str) -> None:
         super().__init__({reply: heard() for reply in replies})
         self.told: list[str] = []
-        self.wanted: dict[str, Future[Heard]] = {}
+        self.wanted: dict[tuple[str, str, str], Future[Heard]] = {}
 
     def soon(self, reply: str, user: str, before: str = "") -> Future[Heard]:
         self.told.append(f"asked for {reply}")
-        return self.wanted.setdefault(reply, Future())
+        return self.wanted.setdefault((reply, user, before), Future())
 
     def hear(self, reply: str, user: str, before: str = "") -> Heard:
         self.told.append(f"waited for {reply}")
@@ -74,11 +81,11 @@ def test_all_dialogues_ask_before_the_first_one_waits() -> None:
     assert set(counting.told[2:]) == {f"waited for {FIRST}", f"waited for {SECOND}"}
 
 
-def test_what_is_said_again_is_asked_for_as_it_will_be_heard() -> None:
+def test_what_is_asked_for_is_what_will_be_heard() -> None:
     counting = Counting(FIRST, SECOND, f"{FIRST} {SECOND}")
     now(hearing(counting).appraise([Exchange("My boat sank.", FIRST), Exchange("It was old.", f"{FIRST} {SECOND}")], 40))
-    asked = {told.removeprefix("asked for ") for told in counting.told if told.startswith("asked")}
-    assert {reply.strip() for reply, _, _ in counting.asked} == {reply.strip() for reply in asked}
+    assert set(counting.asked) == set(counting.wanted), "the reply whole, what of it is new, and all that the user said before"
+    assert (f"{FIRST} {SECOND}", "It was old.", "My boat sank.") in counting.wanted
 
 
 def test_of_a_dialogue_that_is_held_already_every_reply_is_asked_for_before_one_is_waited_for() -> None:
@@ -87,6 +94,17 @@ def test_of_a_dialogue_that_is_held_already_every_reply_is_asked_for_before_one_
     found, abstained = appraised_now(hearing(counting), 40, turns)
     assert len(found) == 2 and abstained is None
     assert counting.told[:2] == [f"asked for {FIRST}", f"asked for {SECOND}"]
+
+
+def test_of_a_dialogue_that_ends_before_its_last_reply_the_others_are_not_wanted() -> None:
+    class Gone(ByHand):
+        def hear(self, reply: str, user: str, before: str = "") -> Heard:
+            raise SimulatorUnavailable("gone")
+
+    gone, turns = Counting(FIRST, SECOND), [Turn(user="My boat sank.", assistant=reply, emotion=40) for reply in (FIRST, SECOND)]
+    gone.hear = Gone({}).hear  # type: ignore[method-assign]
+    assert appraised_now(hearing(gone), 40, turns) == ((), "turn 1: gone")
+    assert len(gone.wanted) == 2 and all(one.cancelled() for one in gone.wanted.values())
 
 
 def test_a_dialogue_that_is_broken_off_wants_no_reply_any_more() -> None:
@@ -99,46 +117,56 @@ def test_a_dialogue_that_is_broken_off_wants_no_reply_any_more() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(broken_off())
-    assert counting.wanted[FIRST].cancelled() and counting.told == [f"asked for {FIRST}"]
+    assert all(one.cancelled() for one in counting.wanted.values()) and counting.told == [f"asked for {FIRST}"]
 
 
-class Once(Reader):
-    """A reader whose next readings do what stands in `readings`; it needs no weights."""
-
-    def __init__(self, *readings: Callable[[], Heard]) -> None:
-        self.readings = list(readings)
-        self.remember(one_each())
-
-    def _hear(self, reply: str, user: str, before: str) -> Heard:
-        return self.readings.pop(0)()
+def read_once(*readings: Callable[[], str], most: int = 9) -> tuple[ReadOnce[str], list[Callable[[], str]]]:
+    """And the readings that were not done yet."""
+    left = list(readings)
+    return ReadOnce(lambda *texts: left.pop(0)(), one_each(), most), left
 
 
-def fails() -> Heard:
+def fails() -> str:
     raise MemoryError
 
 
-def test_a_reading_that_failed_is_done_again_and_one_that_did_not_is_kept() -> None:
-    good = heard()
-    reader = Once(fails, lambda: good)
+def test_a_reading_that_failed_is_done_again_and_others_are_kept() -> None:
+    once, left = read_once(lambda: "other", fails, lambda: "good")
+    assert once.wait(SECOND) == "other"
     with pytest.raises(MemoryError):
-        reader.hear(FIRST, "My boat sank.")
-    assert reader.hear(FIRST, "My boat sank.") is reader.soon(FIRST, "My boat sank.", "").result() is good
-    assert not reader.readings
+        once.wait(FIRST)
+    assert once.wait(FIRST) == "good" and once.wait(FIRST) == "good" and once.wait(SECOND) == "other" and not left
+
+
+def test_only_the_last_ones_are_kept() -> None:
+    once, left = read_once(lambda: "a", lambda: "b", lambda: "a again", most=1)
+    assert [once.wait(text) for text in "aba"] == ["a", "b", "a again"] and not left
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_a_reading_that_was_cancelled_is_done_when_it_is_wanted_again() -> None:
-    held, good = Event(), heard()
+def test_whoever_waits_for_a_reading_that_another_one_cancels_gets_it() -> None:
+    held = Event()
 
-    def waits() -> Heard:
+    def waits() -> str:
         held.wait()
-        return good
+        return "busy"
 
-    reader = Once(*[waits] * 3, lambda: good)
-    busy = [reader.soon(reply, "My boat sank.") for reply in "abc"]  # each thread has one
-    assert reader.soon(FIRST, "My boat sank.").cancel()
-    held.set()
-    assert reader.hear(FIRST, "My boat sank.") is good and all(one.result() is good for one in busy)
+    once, left = read_once(*[waits] * 3, lambda: "good")
+    busy = [once.soon(text) for text in "abc"]  # each thread has one
+    shared = once.soon(FIRST)
+    with ThreadPoolExecutor(1) as another:
+        waiting = another.submit(once.wait, FIRST)
+        while not waiting.running():
+            time.sleep(0.01)
+        assert shared.cancel()
+        held.set()
+        assert waiting.result(timeout=60) == "good"
+    assert [one.result() for one in busy] == ["busy"] * 3 and not left
+
+
+def test_on_a_gpu_it_is_read_at_once_by_whoever_asks() -> None:
+    once = ReadOnce(lambda *texts: threading.current_thread().name, None, 9)
+    assert once.soon(FIRST).done() and once.wait(FIRST) == threading.current_thread().name
 
 
 def test_now_lets_others_go_first_but_waits_for_nothing() -> None:
